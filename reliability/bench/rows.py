@@ -137,6 +137,16 @@ class Sizes:
     queue_waiting: int = 2000
     queue_quiet: float = 60.0
     """Seconds in which they wait and nothing changes."""
+    gangs: int = 100
+    """Of four pods with a card each."""
+    gang_cards: int = 50
+    churn_nodes: int = 5
+    """Nodes with 8 cards for which more jobs come than they can take."""
+    churn_seconds: float = 1800.0
+    churn_warm_up: float = 120.0
+    """Seconds from which on it is looked at what is idle, and who has how much."""
+    churn_job: float = 60.0
+    """Seconds that a job runs in the mean."""
     attacked_nodes: int = 50
     """Nodes with 8 cards of the pool from which others take cards while somebody attacks."""
     idle_connections: int = 1400

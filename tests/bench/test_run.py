@@ -54,6 +54,12 @@ TINY = Sizes(
     queue_pause=0.1,
     queue_waiting=20,
     queue_quiet=2.0,
+    gangs=6,
+    gang_cards=12,
+    churn_nodes=1,
+    churn_seconds=20.0,
+    churn_warm_up=4.0,
+    churn_job=2.0,
     attacked_nodes=6,
     idle_connections=60,
     attack_seconds=1.0,
@@ -68,7 +74,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "webhook, burst, queue, attacked, pod, nearness"),
+        (Sizes(5), ["speed"], "webhook, burst, queue, gangs, churn, attacked, pod, nearness"),
     ],
 )
 def test_wrong_usage(
@@ -131,7 +137,8 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, queue, attacked, pod, nearness):
+    queues = (queue, gangs, churn)
+    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, *queues, attacked, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -255,6 +262,24 @@ def queue(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert (quiet["waiting"], quiet["writes"]) == (20, 0)
     assert rows["20 pods wait, nothing changes: writes"]["verdict"] == "met"
     assert rows["cards promised twice"]["verdict"] == "met"
+
+
+def gangs(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert (raw["calm"]["served"], raw["calm"]["torn"], raw["calm"]["kills"]) == (6, 0, 0)
+    assert (raw["killed"]["served"], raw["killed"]["torn"]) == (6, 0)
+    assert raw["killed"]["kills"] > 0
+    assert rows["torn at rest"]["verdict"] == "met"
+
+
+def churn(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    # Nine teams bring a fifth more than their share of eight cards for twenty seconds, and one twice its share.
+    assert 40 < raw["jobs"] < 70
+    for run_ in (raw["queue"], raw["refuse"]):
+        assert 0 < len(run_["began"]) <= raw["jobs"]
+        assert len(run_["samples"]) > 30
+        assert 0 < sum(run_["used"].values()) <= 8 * 16
+    assert rows["cards idle though a waiting pod fits"]["measured"] < 100
+    assert 0.1 <= rows["Jain's index of card time, equal weights"]["measured"] <= 1.0
 
 
 def attacked(raw: dict[str, Any], rows: dict[str, Any]) -> None:
