@@ -1,4 +1,7 @@
-"""The controller of pending Pods: what enqueues a pool's queue, and whose turn it was last."""
+"""The controller of pending Pods: it serves each pool's queue, and reserves anew for pods without our gate.
+
+Here are what enqueues a pool, whose turn it was last, and the writes. `controllers.gpupool.queue` decides.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ RESTS = 3.0
 
 
 class PendingPodController:
-    """Reserves anew for the pods of each pool, by `controllers.gpupool.queue.pending_pods`."""
+    """Carries out what `controllers.gpupool.queue.pending_pods` plans for each pool."""
 
     def __init__(
         self,
