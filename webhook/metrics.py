@@ -31,9 +31,11 @@ WRITE_SECONDS = Histogram(
 CONFLICTS = Counter("gpu_webhook_conflicts_total", "Writes of reservations that somebody else's write came before.")
 RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, by pool.", ["pool"])
 TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
-TOO_SLOW = Counter(
-    "gpu_webhook_reservations_too_slow_total",
-    "Reservations that were not written within a quarter of a second and were taken back: their pods wait in queues.",
+LEFT_TO_QUEUE = Counter(
+    "gpu_webhook_reservations_left_to_queue_total",
+    "Pods that wait in queues since no reservation was written at once: Slow, it took more than a quarter of a second"
+    " and was taken back; InFlight, as many as admission.reservationsInFlight were being written.",
+    ["why"],
 )
 ACCESS_REVIEWS = Counter(
     "gpu_webhook_access_reviews_total",

@@ -118,14 +118,19 @@ async def test_a_dry_run_writes_nothing(units: int, reason: str) -> None:
     assert (replica.requests, replica.server.writes, replica.reserved()) == ([], 0, [])
 
 
+def left_to_queue(why: str) -> float:
+    return float(metrics.LEFT_TO_QUEUE.labels(why)._value.get())
+
+
 async def test_beyond_so_many_writes_at_once_pods_wait_in_the_queue_and_not_here() -> None:
-    replica = Replica(reservationsInFlight=2)
+    replica, before = Replica(reservationsInFlight=2), left_to_queue("InFlight")
     replica.server.gate.clear()
     writing = [asyncio.ensure_future(replica.answer()) for _ in range(2)]
     await replica.server.busy.wait()
     assert len(replica.requests) == 2
     beyond = [await at_once(asyncio.ensure_future(replica.answer())) for _ in range(3)]
     assert {(found.reason, *found.gates) for found in beyond} == {("Queued", names.CARDS_GATE)}
+    assert left_to_queue("InFlight") == before + 3
     assert (await at_once(asyncio.ensure_future(replica.answer(dry_run=True)))).reason == "Granted", "it writes nothing"
     replica.server.gate.set()
     granted = await asyncio.gather(*writing)
@@ -157,10 +162,10 @@ async def late(replica: Replica, clock: LoopClock, **pool: Any) -> Answer:
 
 
 async def test_a_late_write_is_taken_back_and_its_pod_waits_under_another_request(clock: LoopClock) -> None:
-    replica, before = Replica(), metrics.TOO_SLOW._value.get()
+    replica, before = Replica(), left_to_queue("Slow")
     found = await late(replica, clock)
     assert (found.reason, found.gates, found.warnings) == ("Queued", [names.CARDS_GATE], [])
-    assert metrics.TOO_SLOW._value.get() == before + 1
+    assert left_to_queue("Slow") == before + 1
     replica.server.gate.set()  # what was on its way arrives now
     await replica.reserver.drain()
     assert (replica.server.writes, replica.reserved()) == (2, [])

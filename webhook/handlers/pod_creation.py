@@ -128,16 +128,18 @@ class PodCreationHandler:
 
     async def _place_at_once(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Reserve where that is a matter of moments; else the pod waits in its pool's queue."""
-        if self._limiter.in_use < self._settings().admission.reservations_in_flight:
-            try:
-                with self._limiter.counted():
-                    async with asyncio.timeout(RESERVED_WITHIN):
-                        verdict = await self._place(pod, request_id, began)
-            except TimeoutError:
-                metrics.TOO_SLOW.inc()  # what was written, or may have been, is being taken back
-            else:
-                if not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
-                    return verdict
+        if self._limiter.in_use >= self._settings().admission.reservations_in_flight:
+            metrics.LEFT_TO_QUEUE.labels("InFlight").inc()
+            return await self._queue(pod, began)
+        try:
+            with self._limiter.counted():
+                async with asyncio.timeout(RESERVED_WITHIN):
+                    verdict = await self._place(pod, request_id, began)
+        except TimeoutError:
+            metrics.LEFT_TO_QUEUE.labels("Slow").inc()  # what was written, or may have been, is being taken back
+        else:
+            if not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
+                return verdict
         return await self._queue(pod, began)
 
     async def _queue(self, pod: PodContext, began: _Stopwatch) -> Verdict:
