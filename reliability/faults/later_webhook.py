@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from sim.controlplane import ControlPlane
 
-NAME: Final = "zz-later.test"
+NAME: Final = "zz-later.webhook.test"
 """Configurations are asked in the order of their names."""
 LABEL: Final = {"test/hold": "later"}
 GATE: Final = "test/later"
