@@ -1,6 +1,7 @@
 """Half an hour in which more jobs come than there are cards for, with a queue and, the same jobs, with refusals.
 
-The cluster of `make up`: the real scheduler and Job controller, two replicas of the webhook, simulated nodes. Jobs come
+Two clusters of `make up`, side by side, so that both have the same machine: the real scheduler and Job controller, two
+replicas of the webhook, simulated nodes. Jobs come
 at their times whatever became of those before (`churn_trace`); a pod that runs is told of as ended after its time, as
 a kubelet does. Where pods are refused, the Job controller tries again by its own back-off. Four times a second it is
 looked at which free cards a job that waits could have had.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Pod
     from controllers.api.queue import OnShortage
     from reliability.bench.churn_trace import Arrival
+    from sim.controlplane import ControlPlane
     from tools.programs import Progress
 
 TEAMS: Final = tuple(f"churn-{number}" for number in range(10))
@@ -76,69 +78,80 @@ class Run:
 
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
-    """Measure on a cluster in `folder`; raises UserError."""
+    """Measure on two clusters in `folder`; raises UserError."""
     nodes = sizes.churn_nodes
+    folders: dict[OnShortage, Path] = {"Queue": folder / "queue", "Refuse": folder / "refuse"}
+    arrivals = churn_trace.trace(TEAMS, nodes * CARDS, sizes)
     try:
-        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}"), progress)
-        return asyncio.run(_measure(plane.kubeconfig, sizes, progress))
+        options = Options(nodes=nodes, profile=f"{SHAPE}={nodes}")
+        planes = {mode: bring_up(below, options, progress) for mode, below in folders.items()}
+        queued, refused = asyncio.run(_both(planes, arrivals, sizes, progress))
     except LateError as late:
         raise UserError(str(late)) from late
     finally:
-        controlplane.down(folder)
-
-
-async def _measure(kubeconfig: Path, sizes: Sizes, progress: Progress) -> Result:
-    cards = sizes.churn_nodes * CARDS
-    arrivals = churn_trace.trace(TEAMS, cards, sizes)
-    async with View(kubeconfig) as view:
-        async with show_progress(progress, f"{sizes.churn_nodes} nodes become ready for pooling"):
-            await view.until(lambda: view.ready() == sizes.churn_nodes, WITHIN, view.unready)
-        for team in TEAMS:
-            await create_namespace(view.client, team, manager=MANAGER)
-        queued = await _Churn(view, arrivals, sizes, progress).run("Queue")
-        refused = await _Churn(view, arrivals, sizes, progress).run("Refuse")
+        for below in folders.values():
+            controlplane.down(below)
     raw = {"jobs": len(arrivals), "queue": asdict(queued), "refuse": asdict(refused)}
     return Result(_rows(arrivals, sizes, queued, refused), raw)
+
+
+async def _both(
+    planes: Mapping[OnShortage, ControlPlane], arrivals: Sequence[Arrival], sizes: Sizes, progress: Progress
+) -> list[Run]:
+    """A run in each of the two modes, at once."""
+    async with AsyncExitStack() as stack:
+        runs = []
+        for mode, plane in planes.items():
+            view = await stack.enter_async_context(View(plane.kubeconfig))
+            runs.append(churn := _Churn(view, arrivals, sizes))
+            async with show_progress(progress, f"a pool of {sizes.churn_nodes * CARDS} cards, onShortage {mode}"):
+                await churn.prepare(mode)
+        what = f"{len(arrivals)} jobs for {sizes.churn_nodes * CARDS} cards, seconds"
+        async with show_progress(progress, what, lambda: round(runs[0].now()), round(sizes.churn_seconds)):
+            return list(await asyncio.gather(*(churn.run() for churn in runs)))
 
 
 class _Churn:
     """One run."""
 
-    def __init__(self, view: View, arrivals: Sequence[Arrival], sizes: Sizes, progress: Progress) -> None:
+    def __init__(self, view: View, arrivals: Sequence[Arrival], sizes: Sizes) -> None:
         self._view, self._client = view, view.client
-        self._arrivals, self._sizes, self._progress = arrivals, sizes, progress
+        self._arrivals, self._sizes = arrivals, sizes
         self._of_job = {arrival.name: arrival for arrival in arrivals}
         self._came: dict[str, float] = {}
         self._ends: list[asyncio.Task[None]] = []
         self._run = Run(sizes.churn_seconds, sizes.churn_nodes * CARDS)
+        self._begin = time.monotonic()
+        self._over = False
 
-    async def run(self, on_shortage: OnShortage) -> Run:
-        """Run the trace in a new pool."""
+    async def prepare(self, on_shortage: OnShortage) -> None:
+        """Make the teams' namespaces and the pool, and wait for its cards."""
+        view, nodes = self._view, self._sizes.churn_nodes
+        await view.until(lambda: view.ready() == nodes, WITHIN, view.unready)
+        for team in TEAMS:
+            await create_namespace(self._client, team, manager=MANAGER)
         queue = {"onShortage": on_shortage, "maxWaiting": KEPT_WAITING}
         pool = gpupool(POOL, deviceAssignment={"requireAnnotation": False}, queue=queue)
         await self._client.create(GPUPOOL, pool, manager=MANAGER)
-        await self._view.until(lambda: self._available() == self._run.cards, WITHIN, lambda: str(self._available()))
-        what = f"{len(self._arrivals)} jobs for {self._run.cards} cards, onShortage {on_shortage}: seconds"
-        whole = round(self._sizes.churn_seconds)
+        await view.until(lambda: self._available() == self._run.cards, WITHIN, lambda: str(self._available()))
+
+    async def run(self) -> Run:
+        """Run the trace."""
         self._begin = time.monotonic()
         self._view.pods.subscribe(self._pod_changed)
         looks = asyncio.create_task(self._look())
         try:
-            async with show_progress(self._progress, what, lambda: round(self._now()), whole):
-                await self._come()
-                await asyncio.sleep(max(0.0, self._sizes.churn_seconds - self._now()))
+            await self._come()
+            await asyncio.sleep(max(0.0, self._sizes.churn_seconds - self.now()))
         finally:
             self._over = True
-            looks.cancel()
-            for task in self._ends:
+            for task in (looks, *self._ends):
                 task.cancel()
-        await self._clear()
+            await asyncio.gather(looks, *self._ends, return_exceptions=True)
         return self._run
 
-    _over = False
-    _begin = 0.0
-
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Seconds since the trace began."""
         return time.monotonic() - self._begin
 
     def _available(self) -> int:
@@ -148,13 +161,13 @@ class _Churn:
     async def _come(self) -> None:
         """Create the jobs at their times."""
         for arrival in self._arrivals:
-            await asyncio.sleep(max(0.0, arrival.at - self._now()))
+            await asyncio.sleep(max(0.0, arrival.at - self.now()))
             spec = pod_spec(POOL, arrival.cards, restartPolicy="Never")
             body = {
                 "metadata": {"name": arrival.name},
                 "spec": {"backoffLimit": 0, "ttlSecondsAfterFinished": 5, "template": {"spec": spec}},
             }
-            self._came[arrival.name] = self._now()
+            self._came[arrival.name] = self.now()
             await self._client.request("POST", _jobs(arrival.team), body=body)
 
     def _pod_changed(self, _old: Pod | None, new: Pod | None) -> None:
@@ -162,16 +175,16 @@ class _Churn:
         job = new.metadata.labels.get("batch.kubernetes.io/job-name", "") if new is not None else ""
         if self._over or new is None or job not in self._of_job or job in self._run.began or not new.ready:
             return
-        self._run.began[job] = self._now()
+        self._run.began[job] = self.now()
         self._ends.append(asyncio.create_task(self._end(new, self._of_job[job])))
 
     async def _end(self, pod: Pod, arrival: Arrival) -> None:
-        began = self._now()
+        began = self.now()
         try:
             await asyncio.sleep(arrival.runs)
         finally:
             # Of a run that is cut off by the end counts what there was of it.
-            until, warm_up = min(self._now(), self._sizes.churn_seconds), self._sizes.churn_warm_up
+            until, warm_up = min(self.now(), self._sizes.churn_seconds), self._sizes.churn_warm_up
             had = arrival.cards * max(0.0, until - max(began, warm_up))
             self._run.used[arrival.team] = self._run.used.get(arrival.team, 0.0) + had
         with suppress(NotFound):
@@ -183,11 +196,11 @@ class _Churn:
         hold_after = QueueHold().after
         while True:
             await asyncio.sleep(EVERY)
-            if self._now() < self._sizes.churn_warm_up:
+            if self.now() < self._sizes.churn_warm_up:
                 continue
             placed = self._placed()
             waiting = [(self._of_job[job].cards, came) for job, came in self._came.items() if job not in placed]
-            self._run.samples.append(sample(self._now(), self._free(), waiting, hold_after=hold_after))
+            self._run.samples.append(sample(self.now(), self._free(), waiting, hold_after=hold_after))
 
     def _placed(self) -> Mapping[str, object]:
         """Jobs that have cards reserved by now, or have begun."""
@@ -207,25 +220,6 @@ class _Churn:
             if issuable(card, POOL) and not status.allocations and not status.reservations and status.node_name:
                 found[status.node_name] += 1
         return dict(found)
-
-    async def _clear(self) -> None:
-        """Remove all jobs and the pool."""
-        query = {"propagationPolicy": "Background"}
-        for team in TEAMS:
-            await self._client.request("DELETE", _jobs(team), query=query, timeout=120)
-
-        def left() -> int:
-            return sum(pod.metadata.namespace in TEAMS for pod in self._view.pods)
-
-        deadline = time.monotonic() + WITHIN
-        while left():
-            for team in TEAMS:  # what the kubelet of a node without a machine would have told of as ended
-                await self._client.request("DELETE", POD.path(team), query={"gracePeriodSeconds": "0"}, timeout=120)
-            if time.monotonic() > deadline:
-                raise UserError(f"{left()} pods of the benchmark's jobs do not go away")
-            await asyncio.sleep(1.0)
-        await self._client.request("DELETE", GPUPOOL.path(None, POOL))
-        await self._view.until(lambda: self._view.pools.get(POOL) is None, WITHIN, lambda: "the pool stays")
 
 
 def _jobs(team: str) -> str:

@@ -1,8 +1,8 @@
 """Gangs whose pods come in any order, many more than there are cards for, while gpupool-controller is killed.
 
-The cluster of `make up`. A gang ends half a second after all its pods run, so that others get its cards. First nothing
-happens to the controller; then it is killed (`kill -9`) each time that it has been at work for a moment. What it costs
-at each single write is the fault campaign's story `gang`.
+The cluster of `make up`, but that leases last five seconds. A gang ends half a second after all its pods run, so that
+others get its cards. First nothing happens to the controller; then it is killed (`kill -9`) each time that it has led
+for a moment. What a kill does at each single write is asked by the fault campaign's story `gang`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import random
 import signal
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
 
 from controllers.api import names
 from controllers.api.gangs import GANG, GANG_SIZE
@@ -27,10 +30,13 @@ from reliability.bench.environment import MANAGER
 from reliability.bench.fleet import CARDS, SHAPE
 from reliability.bench.gpu_pool import POOL
 from reliability.bench.rows import Result, Row, Sizes
+from reliability.bench.subject import Subject
 from reliability.kit.actors import create_namespace
+from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
 from sim.cluster import Options, bring_up
+from sim.module.processes import Timers
 from sim.view import LateError, View
 from sim.workload import gpu_pod, gpupool
 from tools.errors import UserError
@@ -45,12 +51,13 @@ TEAM: Final = "gangs"
 SIZE: Final = 4
 WITHIN: Final = 120.0
 """Seconds for what takes moments."""
-TRIES: Final = 300.0
+TRIES: Final = 480.0
 """Seconds in which all gangs are to have run: where they have not, they wait for each other."""
 RUNS: Final = 0.5
 """Seconds that a gang runs."""
-AT_WORK: Final = (0.0, 1.5)
-"""Seconds between the controller's being ready and the next kill."""
+AT_WORK: Final = (0.0, 2.0)
+"""Seconds between the moment at which the controller leads and the next kill."""
+TIMERS: Final = Timers(lease_duration=5.0, renew_deadline=4.0, retry_period=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a cluster in `folder`; raises UserError."""
     nodes = -(-sizes.gang_cards // CARDS)
     try:
-        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}"), progress)
+        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}", timers=TIMERS), progress)
         return asyncio.run(_measure(plane, nodes, sizes, progress))
     except LateError as late:
         raise UserError(str(late)) from late
@@ -173,15 +180,19 @@ class _Gangs:
             await self._client.request("DELETE", POD.path(TEAM, pod.name), body={"gracePeriodSeconds": 0})
 
     async def _kill(self) -> None:
-        """Kill the controller as often as it is ready again."""
-        chance, known = random.Random(2), 0  # noqa: S311 - no secret
+        """Kill the controller each time that it leads again."""
+        chance, killed = random.Random(2), 0  # noqa: S311 - no secret
         while True:
-            found: Any = controlplane.status(self._plane.dir).processes[names.POOL_CONTROLLER]
-            if found.phase == "ready" and found.pid not in (None, known):
-                await asyncio.sleep(chance.uniform(*AT_WORK))
-                os.kill(found.pid, signal.SIGKILL)
-                known, self._kills = found.pid, self._kills + 1
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
+            state = controlplane.status(self._plane.dir).processes[names.POOL_CONTROLLER]
+            if state.phase != "ready" or state.pid in (None, killed):
+                continue
+            with suppress(OSError, aiohttp.ClientError):
+                found = Subject(self._plane.dir, state.name, state.pid, state.started, state.ports["health"], 0)
+                if total(await found.metrics(), "gpu_leader"):
+                    await asyncio.sleep(chance.uniform(*AT_WORK))
+                    os.kill(state.pid, signal.SIGKILL)
+                    killed, self._kills = state.pid, self._kills + 1
 
     async def _clear(self) -> None:
         await asyncio.gather(*self._ends)

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from reliability.faults import outcomes, plans, references, report, worker
-from reliability.faults.campaign import QUIET, Campaign, all_workloads, workers_for_machine
+from reliability.faults.campaign import QUIET, Campaign, all_workloads, workers_for_machine, workloads_of
 from reliability.faults.plans import Plan
 from reliability.faults.regressions import REGRESSIONS
 from reliability.faults.worker_process import ROOT
@@ -77,7 +77,7 @@ async def _run(made: Campaign, chosen: list[Plan]) -> None:
 
 
 async def _campaign(made: Campaign, only: str, most: int, *, everything: bool) -> None:
-    workloads = [w for w in all_workloads() if not only or re.search(only, w) or "/" in only]
+    workloads = workloads_of(only)
     await made.refer(workloads, runs=references.MOST)  # what two have in common may be luck: hundreds of plans go by it
     kept = [plan for plan in REGRESSIONS if plan.workload in workloads]
     found = dict.fromkeys([*made.every_plan(workloads, sampled=not everything), *kept])

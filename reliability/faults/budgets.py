@@ -46,6 +46,9 @@ BY_FAULT: Final = (
 def budget(plan: Plan) -> Budget:
     """What a plan's fault may cost."""
     found = BY_FAULT.get(plan.fault, NONE)
+    if plan.process == "webhook" or plan.fault in (*plans.REVIEWED, *plans.MENDED):
+        # It is asked when a pod is to leave its queue, and its being away refuses that.
+        found = replace(found, more=max(found.more, REFUSED.more))
     return replace(
         found,
         slack=found.slack * PACE,

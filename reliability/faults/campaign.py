@@ -11,8 +11,10 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -242,3 +244,11 @@ def all_workloads() -> list[str]:
 
 
 QUIET = runner.QUIET
+
+
+def workloads_of(only: str) -> list[str]:
+    """The workloads that an expression over plans' names speaks of; all where it does not begin with any."""
+    with suppress(re.error):
+        if found := [name for name in all_workloads() if re.search(only.partition("/")[0], name)]:
+            return found
+    return all_workloads()

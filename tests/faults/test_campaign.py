@@ -276,3 +276,19 @@ def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, w
     asyncio.run(made.run([FIRST]))
 
     assert made.results["pool/none/3"]["outcome"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        ("^gang$", ["gang"]),
+        ("^(gang|limit)/kill", ["gang", "limit"]),
+        ("kill-before/gpupool", None),
+        ("(gang/kill|limit/hold)", None),
+        ("", None),
+    ],
+)
+def test_references_are_made_of_the_workloads_that_an_expression_speaks_of(
+    only: str, expected: list[str] | None
+) -> None:
+    assert sorted(campaigns.workloads_of(only)) == sorted(expected or campaigns.all_workloads())

@@ -251,6 +251,28 @@ def test_a_taint_on_nodes_of_other_pools_names_them() -> None:
     assert "warnings" not in send(review("GPUPool", mild, old), made)
 
 
+@pytest.mark.parametrize(
+    ("guaranteed", "order", "words"),
+    [
+        ((5, 4), "Fair", "guarantees 9 slots to namespaces and has 8: whoever is below their guarantee comes first"),
+        ((9, 0), "FIFO", "order FIFO knows no guarantees"),
+        ((4, 4), "Fair", ""),
+    ],
+)
+def test_more_guaranteed_than_there_is_is_told(guaranteed: tuple[int, int], order: str, words: str) -> None:
+    def pool(*shares: int, total: int = 8) -> dict[str, Any]:
+        queue = {"order": order, "namespaces": [{"name": f"team-{n}", "guaranteed": g} for n, g in enumerate(shares)]}
+        capacity = {"unit": "card", "total": total, "available": total}
+        return to_json(world.pool("a", queue=queue)) | {"status": {"capacity": capacity}}
+
+    told = send(review("GPUPool", pool(*guaranteed), pool()))
+    assert words in "".join(told.get("warnings", ()))
+    assert bool(told.get("warnings")) == bool(words)
+    same, empty = pool(*guaranteed), pool(*guaranteed, total=0)
+    assert "warnings" not in send(review("GPUPool", same, same)), "it was told"
+    assert "warnings" not in send(review("GPUPool", empty, pool())), "its cards may come yet"
+
+
 def test_deleting_a_pool_says_who_keeps_it() -> None:
     response = send(review("GPUPool", None, to_json(world.pool("a"))))
     assert response["allowed"]

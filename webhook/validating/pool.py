@@ -18,6 +18,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.node_fit import REPELLING
 from controllers.domain.position import positions
+from controllers.domain.queue.policy import queue_of
 from controllers.domain.selectors.explain import Mismatch, explain_mismatch, explain_node_mismatch
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision import affinity
@@ -93,6 +94,7 @@ def validate(old: GPUPool | None, new: GPUPool, search: SelectorSearch, holders:
         _strays(search) if is_selected_anew else None,
         _affinity(new) if old is None or _added(old) != _added(new) else None,
         _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
+        _guarantees(new) if old is None or queue_of(old).namespaces != queue_of(new).namespaces else None,
         _taints(old, new, search.shared),
     )
 
@@ -108,6 +110,19 @@ def validate_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> R
         " nothing is killed. This cannot be taken back. Cards that somebody confirmed keep their annotation: a new pool"
         " of this name takes them, but for cards whose Node is away by then, which lose it. Those that it took by"
         " itself are free for the next pool"
+    )
+
+
+def _guarantees(pool: GPUPool) -> str | None:
+    """More is guaranteed than there is; a pool without cards may yet get them."""
+    capacity, queue = pool.status.capacity, queue_of(pool)
+    guaranteed = sum(each.guaranteed for each in queue.namespaces)
+    if capacity is None or not capacity.total or guaranteed <= capacity.total:
+        return None
+    unused = "" if queue.order == "Fair" else f", and order {queue.order} knows no guarantees"
+    return (
+        f"GPUPool {pool.name} guarantees {guaranteed} slots to namespaces and has {capacity.total}: whoever is below"
+        f" their guarantee comes first, and they wait for each other{unused}"
     )
 
 
