@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
+from dataclasses import replace
 
 from controllers.api import names
 from controllers.domain.clock import stamp
+from controllers.domain.request import units_of
 from controllers.gpupool.queue.pending_pods import plan_pending_pods
 from controllers.gpupool.queue.records import ObservedQueue
 from tests.gpupool.test_queued_pods import POOL_AFFINITY
@@ -65,3 +67,21 @@ def test_a_look_at_two_thousand_pods_that_cannot_be_served_takes_less_than_fifty
     assert made.status is not None
     assert made.status.waiting == PODS
     stretch.judge("a look", min(took), LOOK)
+
+
+def test_a_pool_that_goes_while_two_thousand_wait_tells_each_of_them_and_serves_them_when_it_is_back() -> None:
+    full = full_pool()
+    going = replace(full, pool=objects.pool("a", meta={"deletion_timestamp": stamp(NOW)}))
+    closed = plan_pending_pods(going, NOW)
+    assert Counter(wait.cause for wait in closed.reasons.values()) == {"PoolClosed": PODS}
+    assert (closed.plan.writes, closed.promises) == ((), ())
+
+    free = tuple(replace(card, status=replace(card.status, allocations=())) for card in full.members)
+    back = plan_pending_pods(replace(full, members=free, bound=()), NOW)
+    units = {found.key: units_of(found, "a") for found in full.unbound}
+    served = [key for promise in back.promises for key in promise.pods]
+    assert len(served) == len(set(served))
+    kept = NODES * CARDS - sum(units[key] for key in served)
+    assert 0 <= kept < CARDS, "some of one node at most, for the first that fits nowhere"
+    assert set(served) | set(back.reasons) == set(units)
+    assert set(served).isdisjoint(back.reasons)
