@@ -1,6 +1,7 @@
 """Performs a cycle's planned requests: each begins at its time and is retried until it is accepted.
 
-People and ReplicaSets come again where they are refused; how often, and why, is counted.
+People and ReplicaSets come again where they are refused, which a full pool does not do (its pods wait); how often, and
+why, is counted.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ EVENT_TTL = 60
 """Seconds."""
 START_SECONDS = 180.0
 SETTINGS: dict[str, Any] = {
-    # Actors come again where they are refused, as ReplicaSets do.
-    "admission": {"reservationTTL": "6s", "onShortage": "Refuse"},
+    "admission": {"reservationTTL": "6s"},
     "bootstrap": {"monitoring": {"scrapePeriod": "1s", "missingAfter": "30s"}},
     "health": {"recoveryScrapes": 3},
     "pools": {"danglingAfter": "3s"},
