@@ -6,6 +6,7 @@ again, whatever an API server or a webhook says in the meantime.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from functools import partial
@@ -16,9 +17,10 @@ import orjson
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
 from controllers.runtime.errors import AlreadyExists, Invalid, NotFound, RuntimeFault
-from reliability.faults.environment import MANAGER, PACE, SETTINGS, TEAM
+from reliability.faults.environment import LOOK, MANAGER, PACE, SETTINGS, TEAM
 from reliability.kit.actors import retry
 from sim.nodes.names import FAULT
+from sim.view import LateError
 from sim.workload import gpu_pod, gpupool
 
 if TYPE_CHECKING:
@@ -250,13 +252,16 @@ class Actors:
         await self.until(lambda: any(promises()) and not promises()[-1], lambda: (card, promises(), self._summary()))
 
     async def unreserved(self, card: str) -> None:
-        """A card is reserved for nobody."""
-
-        def requests() -> list[str]:
-            device = self.card(card)
-            return [held.pod for held in device.status.reservations] if device is not None else ["no card"]
-
-        await self.until(lambda: not requests(), lambda: (card, requests(), self._summary()))
+        """A card is reserved for nobody, as the API server says: a cache may not have seen the reservation yet."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with suppress(RuntimeFault):
+                found = orjson.loads(await self._client.get(resources.GPUDEVICE, card))
+                if not (reservations := found["status"].get("reservations")):
+                    return
+                if time.monotonic() > deadline:
+                    raise LateError(f"{card} is still reserved: {reservations}; {self._summary()}")
+            await asyncio.sleep(LOOK)
 
     async def in_pool(self, card: str, pool: str | None) -> None:
         """A card is in a pool, or in none and at rest."""

@@ -47,8 +47,8 @@ def budget(plan: Plan) -> Budget:
     """What a plan's fault may cost."""
     found = BY_FAULT.get(plan.fault, NONE)
     if plan.process == "webhook" or plan.fault in (*plans.REVIEWED, *plans.MENDED):
-        # It is asked when a pod is to leave its queue, and its being away refuses that.
-        found = replace(found, more=max(found.more, REFUSED.more))
+        # Taking a gate off asks the webhook; while it is away that fails, and is tried again.
+        found = replace(found, releases=REFUSED.more)
     return replace(
         found,
         slack=found.slack * PACE,

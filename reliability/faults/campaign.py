@@ -247,8 +247,10 @@ QUIET = runner.QUIET
 
 
 def workloads_of(only: str) -> list[str]:
-    """The workloads that an expression over plans' names speaks of; all where it does not begin with any."""
+    """The workloads that an expression over plans' names speaks of; all where it does not begin with some."""
+    outside = re.sub(r"\([^()]*\)", "", only)  # an alternative out there may speak of any
     with suppress(re.error):
-        if found := [name for name in all_workloads() if re.search(only.partition("/")[0], name)]:
+        found = [name for name in all_workloads() if re.search(only.partition("/")[0], name)]
+        if found and "|" not in outside:
             return found
     return all_workloads()

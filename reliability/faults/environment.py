@@ -100,7 +100,7 @@ class Environment(Processes):
         self.recorder = Recorder(self.client)
         await self.recorder.start()
         self.view = await View(self.plane.kubeconfig).__aenter__()
-        await self.later.start(self.plane, self.client, MANAGER)
+        await self.later.start(self.server, self.client, MANAGER)
         await self.start_module(port)
         await self._settle_in()
 

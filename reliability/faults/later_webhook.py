@@ -6,7 +6,6 @@ label `LABEL` alone. Runs in the event loop of the environment, as long as that.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ssl
 from typing import TYPE_CHECKING, Any, Final
@@ -15,18 +14,15 @@ import orjson
 from aiohttp import web
 
 from controllers.api.resources import MUTATING_WEBHOOK
-from sim.controlplane.layout import Layout
-from sim.controlplane.pki import Authority
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
-    from sim.controlplane import ControlPlane
+    from reliability.kit.apiserver import Server
 
 NAME: Final = "zz-later.webhook.test"
 """Configurations are asked in the order of their names."""
 LABEL: Final = {"test/hold": "later"}
 GATE: Final = "test/later"
-_CERTIFICATE: Final = "later-webhook"
 
 
 class LaterWebhook:
@@ -35,18 +31,16 @@ class LaterWebhook:
     def __init__(self) -> None:
         self._runner: web.AppRunner | None = None
 
-    async def start(self, plane: ControlPlane, client: Client, manager: str) -> None:
+    async def start(self, server: Server, client: Client, manager: str) -> None:
         """Listen on loopback, and have the API server ask."""
-        folder = Layout.of(plane.dir).pki
-        await asyncio.to_thread(Authority.load(folder).server, _CERTIFICATE)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(folder / f"{_CERTIFICATE}.crt", folder / f"{_CERTIFICATE}.key")
+        tls.load_cert_chain(*server.server_files)
         app = web.Application()
         app.router.add_post("/", _gate)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls).start()
-        bundle = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+        bundle = base64.b64encode(server.plane.ca.read_bytes()).decode()
         port = self._runner.addresses[0][1]
         await client.apply(MUTATING_WEBHOOK, NAME, _configuration(port, bundle), manager=manager)
 

@@ -1,9 +1,12 @@
 """What must hold of pods that wait behind our scheduling gate, checked on every revision. Pure.
 
-A pod goes on when all its cards are reserved, or where its pool lets pods go on without cards for an autoscaler; gates
-of others are theirs; a namespace has no more than its limit. A pod is not let go on before an older one that would do
-with the same cards, and that gpupool-controller had the time to see (`slack`). For a moment only, a gang is partly let
-go on, and a pod behind a gate of others has a reservation.
+A pod is released when all its cards are reserved, or where its pool releases pods without cards for an autoscaler; our
+gate never goes together with one of others; a namespace has no more than its limit. A pod is not released before an
+older one of its namespace that needs no more, and that gpupool-controller had the time to see (`slack`). For a moment
+only, a gang is partly released, and a pod behind a gate of others has a reservation.
+
+The order between namespaces is not replayed: property tests of `controllers.domain.queue` are about it. Policy
+`gpu-control-plane-pod-gate` refuses that one of ours takes off a gate of others alone.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.gangs import GANG
+from controllers.domain.clock import seconds
 from reliability.faults.eventual_invariants import overlap
 
 if TYPE_CHECKING:
@@ -37,9 +41,13 @@ class Tenant:
     units: int
     created: str
     request: str
-    has_devices: bool
+    priority: int
+    devices: frozenset[str]
+    """The inventoryIDs that its annotation names."""
     gang: str
     gates: frozenset[str]
+    is_denied: bool
+    """Whether its release was refused, so that others come first."""
     is_over: bool
     """Whether it has ended or is being deleted."""
 
@@ -51,7 +59,7 @@ class Tenant:
     @property
     def waits_alone(self) -> bool:
         """Whether cards are all that it waits for."""
-        return self.gates == {names.CARDS_GATE} and not self.gang and not self.is_over
+        return self.gates == {names.CARDS_GATE} and not (self.gang or self.is_denied or self.is_over)
 
 
 def tenant(pod: Mapping[str, Any]) -> Tenant | None:
@@ -61,6 +69,7 @@ def tenant(pod: Mapping[str, Any]) -> Tenant | None:
     if not pool or names.REQUEST_ID not in annotations:
         return None
     limits = [container.get("resources", {}).get("limits", {}) for container in spec.get("containers", ())]
+    said = [c for c in pod.get("status", {}).get("conditions", ()) if c["type"] == names.QUEUED]
     return Tenant(
         uid=str(meta["uid"]),
         key=f"{meta['namespace']}/{meta['name']}",
@@ -69,9 +78,11 @@ def tenant(pod: Mapping[str, Any]) -> Tenant | None:
         units=sum(int(each.get(names.resource_name(pool), 0)) for each in limits),
         created=meta.get("creationTimestamp", ""),
         request=annotations[names.REQUEST_ID],
-        has_devices=names.DEVICES in annotations,
+        priority=spec.get("priority", 0),
+        devices=frozenset(filter(None, annotations.get(names.DEVICES, "").split(","))),
         gang=annotations.get(GANG, ""),
         gates=frozenset(gate["name"] for gate in spec.get("schedulingGates", ())),
+        is_denied=any(condition["reason"] == "ReleaseDenied" for condition in said),
         is_over="deletionTimestamp" in meta or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
     )
 
@@ -105,63 +116,70 @@ class QueueInvariants:
         if now is not None and before is not None and before.is_gated and not now.is_gated:
             if gone := sorted(before.gates - now.gates - {names.CARDS_GATE}):
                 found.append(f"our gate went together with those of others: {', '.join(gone)}")
-            found += [*self._unpaid(state, now), *self._overtaken(state, now, revision.at)]
+            found += [*self._unreserved(state, now, revision.at), *self._overtaken(state, now, revision.at)]
         return found
 
-    def _unpaid(self, state: Objects, pod: Tenant) -> Iterator[str]:
-        """It was let go on without all its cards."""
-        if not pod.has_devices:
+    def _unreserved(self, state: Objects, pod: Tenant, at: float) -> Iterator[str]:
+        """It was released without all its cards."""
+        if not pod.devices:
             spec = state.get(("GPUPool", pod.pool), {}).get("spec", {})
             if "scaleUp" not in (spec.get("queue") or {}):
-                yield "it was let go on without cards, and its pool lets none go on for an autoscaler"
+                yield "it was released without cards, and its pool releases none for an autoscaler"
             return
-        reserved = Counter[str]()
+        slots, cards = Counter[str](), set[str]()
         for status in _cards(state, pod.pool):
-            slots = sum(held["slots"] for held in status.get("reservations", ()) if held["requestID"] == pod.request)
-            reserved[status.get("nodeName", "")] += slots
-        if max(reserved.values(), default=0) < pod.units:
-            yield f"it was let go on with {dict(reserved)} of {pod.units} slots reserved for it"
+            for held in status.get("reservations", ()):
+                if held["requestID"] == pod.request and seconds(held["expiresAt"]) + self._slack >= at:
+                    slots[status.get("nodeName", "")] += held["slots"]
+                    cards.add(status.get("inventoryID", ""))
+        if max(slots.values(), default=0) < pod.units:
+            yield f"it was released with {dict(slots)} of {pod.units} slots reserved for it"
+        elif cards != pod.devices:
+            yield f"it was released for {sorted(pod.devices)}, and {sorted(cards)} are reserved for it"
 
     def _overtaken(self, state: Objects, pod: Tenant, at: float) -> Iterator[str]:
-        """Another was first."""
+        """Another was first: whatever is free for this one would do for it."""
         if pod.gang:
             return
         for other in tenants(state):
-            alike = (other.namespace, other.pool, other.units) == (pod.namespace, pod.pool, pod.units)
+            alike = (other.namespace, other.pool) == (pod.namespace, pod.pool)
+            first = other.created < pod.created and other.priority >= pod.priority and other.units <= pod.units
             since = self._since.get(other.uid, at)
-            if alike and other.waits_alone and other.created < pod.created:
+            if alike and first and other.waits_alone:
                 waited = at - since - overlap((since, at), self._away)
                 if waited > self._slack:
-                    yield f"it was let go on before {other.key}, which is older and has waited {waited:.1f} s"
+                    yield f"it was released before {other.key}, which is older and has waited {waited:.1f} s"
 
 
 def over_limit(state: Objects) -> list[str]:
     """Namespaces that have more of a pool than its spec allows: what pods that are there have, or have reserved."""
-    pods = {pod.request: pod for pod in tenants(state)}
-    there = {pod.uid for pod in pods.values()}
     found = []
     for (kind, name), obj in state.items():
-        limits = {each["name"]: each["limit"] for each in _shares(kind, obj) if "limit" in each}
-        if not limits:
+        shares = {each["name"]: each for each in _shares(kind, obj)}
+        if not any("limit" in each for each in shares.values()):
             continue
         used = Counter[str]()
-        for status in _cards(state, name):
-            served = {entry["podUID"] for entry in status.get("allocations", ())}
-            for entry in status.get("allocations", ()):
-                used[entry["namespace"]] += entry["slots"] * (entry["podUID"] in there)
-            for held in status.get("reservations", ()):
-                holder = pods.get(held["requestID"])
-                used[held["namespace"]] += held["slots"] * (holder is not None and holder.uid not in served)
-        found += [
-            f"namespace {namespace} has {used[namespace]} slots of pool {name}, whose limit for it is {limit}"
-            for namespace, limit in limits.items()
-            if used[namespace] > limit
-        ]
+        for pod in tenants(state):
+            if not pod.is_over:
+                used[pod.namespace] += _taken(state, name, pod)
+        for namespace, slots in used.items():
+            limit = (shares.get(namespace) or shares.get("*") or {}).get("limit")
+            if limit is not None and slots > limit:
+                found.append(f"namespace {namespace} has {slots} slots of pool {name}, whose limit for it is {limit}")
     return found
 
 
+def _taken(state: Objects, pool: str, pod: Tenant) -> int:
+    """Slots of a pool that a pod has, or has reserved: kubelet may give it other cards than those that are reserved."""
+    allocated = reserved = 0
+    for status in _cards(state, pool):
+        allocated += sum(one["slots"] for one in status.get("allocations", ()) if one["podUID"] == pod.uid)
+        reserved += sum(one["slots"] for one in status.get("reservations", ()) if one["requestID"] == pod.request)
+    return max(allocated, reserved)
+
+
 def unsettled(state: Objects) -> dict[tuple[str, ...], Wrong]:
-    """What may be so for a moment only: gangs of which a part waits, and cards reserved behind gates of others."""
+    """What may be so for a moment only: gangs that are partly released, and cards reserved behind gates of others."""
     found: dict[tuple[str, ...], Wrong] = {}
     gangs: dict[tuple[str, ...], dict[str, bool]] = defaultdict(dict)
     reserved = {
@@ -172,13 +190,13 @@ def unsettled(state: Objects) -> dict[tuple[str, ...], Wrong]:
     }
     for pod in tenants(state):
         if pod.gang and not pod.is_over:
-            gangs[pod.namespace, pod.pool, pod.gang][pod.key] = pod.is_gated
+            gangs[pod.namespace, pod.pool, pod.gang][pod.key] = bool(pod.gates)
         if (others := sorted(pod.gates - {names.CARDS_GATE})) and pod.request in reserved:
             found["foreign", pod.uid] = _NOW, f"{pod.key} has cards reserved behind {', '.join(others)}"
     for key, members in gangs.items():
         if len(set(members.values())) > 1:
-            waiting = sorted(name for name, is_gated in members.items() if is_gated)
-            found["torn", *key] = _NOW, f"of gang {key[2]} {', '.join(waiting)} wait, and others were let go on"
+            waiting = sorted(name for name, waits in members.items() if waits)
+            found["torn", *key] = _NOW, f"of gang {key[2]} {', '.join(waiting)} wait, and others were released"
     return found
 
 

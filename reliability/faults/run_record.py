@@ -23,6 +23,8 @@ class Budget:
 
     more: int = 0
     """Writes of one object beside those of the reference."""
+    releases: int = 0
+    """Releases of one pod from its queue beside that."""
     events: int = 4
     """Events of one process beside those of the reference."""
     slack: float = 2.0

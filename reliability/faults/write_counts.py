@@ -24,6 +24,10 @@ CONFLICTS = 10
 """Attempts at one object that may meet others' writes, beside the reference's: more is a loop."""
 
 
+RELEASES = "gpupool patch pods/"
+"""Begins the key of the patches that take our gate off pods."""
+
+
 def tally(run: Run) -> Counter[str]:
     """How often each process wrote each object, by verb, where attempts count; and how many Events each sent.
 
@@ -79,6 +83,7 @@ def _more(run: Run, reference: Reference, budget: Budget) -> Iterator[tuple[str,
         most[_kind(key)] = max(most[_kind(key)], count)
     for key, count in sorted(tally(run).items()):
         more = budget.events if key.startswith("Events") else CONFLICTS if key.startswith("Conflicts") else budget.more
+        more = max(more, budget.releases) if key.startswith(RELEASES) else more
         usual = reference.writes[key]
         if reference.hasty and most[_kind(key)]:
             usual = most[_kind(key)] + (0 if key.startswith(("Events", "Conflicts")) else PASSED_OVER)

@@ -285,6 +285,8 @@ def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, w
         ("^(gang|limit)/kill", ["gang", "limit"]),
         ("kill-before/gpupool", None),
         ("(gang/kill|limit/hold)", None),
+        ("^gang/kill|^limit/hold", None),
+        ("disable|stopped", None),
         ("", None),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.gangs import GANG
+from controllers.domain.clock import stamp
 from tests.faults.test_eventual_invariants import allocation, reservation
 from tests.faults.test_invariants import NOW, SLACK, device, told
 
@@ -52,7 +53,11 @@ def test_a_pod_goes_on_when_all_its_cards_are_reserved_on_one_node() -> None:
 
     assert not told(waits, first, ("GPUDevice", card("n-2", reservations=reserved("a")), 0.6), goes)
     (said,) = told(waits, first, goes)
-    assert "it was let go on with {'n': 1} of 2 slots reserved for it" in said
+    assert "it was released with {'n': 1} of 2 slots reserved for it" in said
+    other = ("GPUDevice", card("n-3", reservations=reserved("a")), 0.6)
+    assert "it was released for ['n-1', 'n-2'], and ['n-1', 'n-3'] are" in told(waits, first, other, goes)[0]
+    over = [{**one, "expiresAt": stamp(NOW - SLACK)} for one in reserved("a")]
+    assert "of 2 slots reserved" in told(waits, first, ("GPUDevice", card("n-2", reservations=over), 0.6), goes)[0]
     elsewhere = ("GPUDevice", card("n-2", node="m", reservations=reserved("a")), 0.6)
     assert "{'n': 1, 'm': 1} of 2 slots" in told(waits, first, elsewhere, goes)[0]
 
@@ -60,7 +65,7 @@ def test_a_pod_goes_on_when_all_its_cards_are_reserved_on_one_node() -> None:
 def test_a_pod_goes_on_without_cards_where_its_pool_asks_an_autoscaler() -> None:
     waits, goes = ("Pod", pod("a", OURS), 0.0), ("Pod", pod("a"), 1.0)
 
-    assert "it was let go on without cards" in told(("GPUPool", pool(), 0), waits, goes)[0]
+    assert "it was released without cards" in told(("GPUPool", pool(), 0), waits, goes)[0]
     assert not told(("GPUPool", pool(scaleUp={"after": "1m"}), 0), waits, goes)
 
 
@@ -87,38 +92,51 @@ def test_a_gang_is_wholly_let_go_on_or_waits_wholly() -> None:
 
     assert "of gang g team/b wait" in told(*both, *cards, goes[0], until=NOW + MUCH)[0]
     assert not told(*both, *cards, *goes, until=NOW + MUCH)
+    assert not told(both[0], ("Pod", pod("b", THEIRS, gang="g"), 0.0), until=NOW + MUCH), "it has yet to be released"
     assert not told(*both, *cards, goes[0], ("-Pod", pod("b", OURS, gang="g"), 2.0), until=NOW + MUCH)
 
 
 @pytest.mark.parametrize(
     ("waited", "units", "expected"),
-    [(MUCH, 1, "it was let go on before team/old"), (SLACK - 1, 1, ""), (MUCH, 2, "")],
-    ids=["long enough to be seen", "too short to be seen", "for more than there was"],
+    [(MUCH, 2, "it was released before team/old"), (MUCH, 1, "team/old"), (SLACK - 1, 2, ""), (MUCH, 3, "")],
+    ids=["long enough to be seen", "for less", "too short to be seen", "for more than there was"],
 )
 def test_nobody_is_let_go_on_before_an_older_one_that_was_there_to_be_seen(
     waited: float, units: int, expected: str
 ) -> None:
     old = pod("old", OURS, created="2026-01-01T00:00:00Z", units=units)
+    shared = card(reservations=[{**one, "slots": 2} for one in reserved("young")])
+    shared["status"]["published"]["slots"] = 2
     steps = [
-        ("Pod", old, 0.0),
-        ("Pod", pod("young", OURS), 0.0),
-        ("GPUDevice", card(reservations=reserved("young")), waited),
-        ("Pod", pod("young", devices="n-1"), waited),
+        ("Pod", pod("young", OURS, units=2), 0.0),
+        ("GPUDevice", shared, waited),
+        ("Pod", pod("young", units=2, devices="n-1"), waited),
     ]
-    said = told(*steps, until=NOW + MUCH)
+    said = told(("Pod", old, 0.0), *steps, until=NOW + MUCH)
     assert expected in said[0] if expected else not said
-    assert not told(*steps, until=NOW + MUCH, away=((NOW, NOW + MUCH),))
+    assert not told(("Pod", old, 0.0), *steps, until=NOW + MUCH, away=((NOW, NOW + MUCH),))
+    condition = {"type": names.QUEUED, "status": "True", "reason": "ReleaseDenied"}
+    denied = old | {"status": {"conditions": [condition]}}
+    assert not told(("Pod", denied, 0.0), *steps, until=NOW + MUCH), "others come before one that may not go on"
+    urgent = {**steps[2][1], "spec": {**steps[2][1]["spec"], "priority": 7}}
+    assert not told(("Pod", old, 0.0), *steps[:2], ("Pod", urgent, waited), until=NOW + MUCH)
 
 
-def test_a_namespace_has_no_more_than_its_limit() -> None:
-    limited = ("GPUPool", pool(namespaces=[{"name": "team", "limit": 1}]), 0)
-    has = card("n-1", allocations=[allocation("u-a") | {"namespace": "team"}], reservations=reserved("a"))
-    before = [limited, ("Pod", pod("a", devices="n-1"), 0), ("GPUDevice", has, 0)]
+@pytest.mark.parametrize("share", ["team", "*"])
+def test_a_namespace_has_no_more_than_its_limit(share: str) -> None:
+    limited = ("GPUPool", pool(namespaces=[{"name": share, "limit": 1}]), 0)
+    # Kubelet gave the pod another card than that which is reserved for it.
+    given = card("n-1", allocations=[allocation("u-a") | {"namespace": "team"}])
+    before = [limited, ("Pod", pod("a", devices="n-3"), 0), ("GPUDevice", given, 0)]
+    before += [("GPUDevice", card("n-3", reservations=reserved("a")), 0)]
     more = ("GPUDevice", card("n-2", reservations=reserved("b")), 1)
     waits = ("Pod", pod("b", OURS), 0)
 
     assert not told(*before)
     (said,) = told(*before, waits, more)
     assert "namespace team has 2 slots of pool p, whose limit for it is 1" in said
-    # What is reserved for a pod that is gone is nobody's any more.
+    # What is reserved for a pod that is gone, or has ended, is nobody's any more.
     assert not told(*before, waits, ("-Pod", pod("a"), 0.5), more)
+    assert not told(*before, waits, ("Pod", pod("a") | {"status": {"phase": "Succeeded"}}, 0.5), more)
+    free = ("GPUPool", pool(namespaces=[{"name": "team"}, {"name": "*", "limit": 1}]), 0)
+    assert not told(free, *before[1:], waits, more), "its own entry has no limit"
