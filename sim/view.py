@@ -126,6 +126,11 @@ class View:
             raise LateError(f"not true after {seconds:.0f} s; found: {found()}") from None
         return time.monotonic() - started
 
+    def available(self, pool: str) -> int:
+        """Slots that a pod can get now of a pool, as its status says; 0 of one that is not there."""
+        found = self.pools.get(pool)
+        return found.status.capacity.available if found is not None and found.status.capacity is not None else 0
+
     def ready(self) -> int:
         """How many nodes are ready for pooling."""
         return sum(is_true(inventory.status.conditions, READY_FOR_POOLING) for inventory in self.inventories)

@@ -7,7 +7,7 @@ alone. The first team brings twice as much as its share of the cards, each other
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from reliability.bench.rows import Sizes
 
+TEAMS: Final = tuple(f"churn-{number}" for number in range(10))
 MIX: Final = {1: 15, 2: 5, 4: 3, 8: 2}
 """Jobs of a block, by the cards that each takes."""
 GREEDY, OTHERS = 2.0, 1.2
-"""What a team brings, in its share of the cards."""
+"""What the first team brings, and each other, in its share of the cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,13 @@ class Arrival:
     runs: float
 
 
-def trace(teams: Sequence[str], cards: int, sizes: Sizes, seed: int = 1) -> list[Arrival]:
+def trace(cards: int, sizes: Sizes, seed: int = 1) -> list[Arrival]:
     """The jobs, by the time at which they come; the same for the same arguments."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     mean = sum(size * count for size, count in MIX.items()) / sum(MIX.values()) * sizes.churn_job
     found: list[Arrival] = []
-    for number, team in enumerate(teams):
-        load = (GREEDY if number == 0 else OTHERS) * cards / len(teams)
+    for team in TEAMS:
+        load = (GREEDY if team == TEAMS[0] else OTHERS) * cards / len(TEAMS)
         gap = mean / load
         at, block = chance.uniform(0.0, gap), list[int]()
         while at < sizes.churn_seconds:
@@ -76,9 +77,9 @@ class Sample:
 
     at: float
     idle: int
-    """That are free though a waiting pod would fit, and that are kept for none that waits longer."""
+    """Free, although a waiting pod would fit, on nodes that `queue.hold` cannot have kept."""
     kept: int
-    """Free on the node that is kept for a pod that has waited longer than its pool's `hold.after`."""
+    """The same on the one node that it can have kept: a pod has waited for `hold.after`, and fits nowhere."""
     waiting: int
     """Pods or jobs that wait."""
 
@@ -91,3 +92,49 @@ def sample(at: float, free: Mapping[str, int], waiting: Sequence[tuple[int, floa
     sizes = [cards for cards, _ in waiting]
     idle = usable((count for node, count in free.items() if node != kept), sizes)
     return Sample(at, idle, usable([free[kept]], sizes) if kept else 0, len(waiting))
+
+
+@dataclass
+class Run:
+    """A run of the trace; times in seconds since it began."""
+
+    seconds: float
+    warm_up: float
+    """Not measured at the start."""
+    cards: int
+    began: dict[str, float] = field(default_factory=dict)
+    """By job, when its pod was ready."""
+    ended: dict[str, float] = field(default_factory=dict)
+    """By job, when it had ended."""
+    samples: list[Sample] = field(default_factory=list)
+    late: float = 0.0
+    """By which a job came after its time, at most."""
+
+    def waits(self, arrivals: Iterable[Arrival], cards: int) -> list[float]:
+        """Of the jobs of a size of the teams with the usual load that came early enough to be served.
+
+        One that never began has waited until the end, at least.
+        """
+        until = self.seconds - (self.seconds - self.warm_up) / 4
+        return [
+            self.began.get(each.name, self.seconds) - each.at
+            for each in arrivals
+            if each.cards == cards and each.team != TEAMS[0] and self.warm_up <= each.at <= until
+        ]
+
+    def never_began(self, arrivals: Iterable[Arrival], cards: int) -> int:
+        """How many jobs of a size never began."""
+        return sum(each.cards == cards and each.name not in self.began for each in arrivals)
+
+    def card_seconds(self, arrivals: Iterable[Arrival]) -> dict[str, float]:
+        """What each team had after the warm-up."""
+        used = dict.fromkeys(TEAMS, 0.0)
+        for each in arrivals:
+            if (began := self.began.get(each.name)) is not None:
+                ended = min(self.ended.get(each.name, self.seconds), self.seconds)
+                used[each.team] += each.cards * max(0.0, ended - max(began, self.warm_up))
+        return used
+
+    def share(self, part: str) -> float:
+        """The mean of a part of the samples over all cards, in per cent."""
+        return 100 * sum(getattr(each, part) for each in self.samples) / (len(self.samples) * self.cards)

@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.resources import GPUPOOL, POD
+from controllers.api.resources import POD
 from controllers.api.tenant import TenantPod
 from controllers.domain.queue.gates import is_gated
 from controllers.domain.slots import named_devices
@@ -32,12 +32,13 @@ from reliability.bench.gpu_pool import POOL, cards
 from reliability.bench.quiet import wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
+from reliability.kit.actors import create_pool
 from reliability.kit.process import total
 from reliability.kit.progress import show_progress
 from sim import controlplane
+from sim.caches import kept
 from sim.cluster import Options, bring_up
 from sim.view import LateError, View
-from sim.workload import gpupool
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -95,17 +96,11 @@ async def _measure(plane: ControlPlane, nodes: int, sizes: Sizes, progress: Prog
     async with View(plane.kubeconfig) as view:
         async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
             await view.until(lambda: view.ready() == nodes, WITHIN, view.unready)
-        pool = gpupool(POOL, deviceAssignment={"requireAnnotation": False})
-        await view.client.create(GPUPOOL, pool, manager=MANAGER)
+        await create_pool(view.client, POOL, manager=MANAGER, deviceAssignment={"requireAnnotation": False})
         async with show_progress(progress, f"{sizes.queue_cards} cards come into the pool"):
-            await view.until(lambda: _available(view) >= sizes.queue_cards, WITHIN, lambda: str(_available(view)))
+            await view.until(lambda: view.available(POOL) >= sizes.queue_cards, WITHIN, lambda: str(list(view.pools)))
         async with Creators(plane, view.client) as creators:
             return await _Bench(view, plane, creators, sizes, progress).run()
-
-
-def _available(view: View) -> int:
-    pool = view.pools.get(POOL)
-    return pool.status.capacity.available if pool is not None and pool.status.capacity is not None else 0
 
 
 class _Bench:
@@ -126,16 +121,11 @@ class _Bench:
 
     async def run(self) -> Result:
         scope = Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)
-        reflector = Reflector(self._client, POD, TenantPod, self._pods, scope=scope)
-        following = asyncio.create_task(reflector.run())
-        try:
-            await reflector.synced.wait()
+        async with kept(Reflector(self._client, POD, TenantPod, self._pods, scope=scope)):
             burst = await self._burst()
             freed = await self._freed()
             series = await self._series()
             quiet = await self._quiet()
-        finally:
-            following.cancel()
         raw = {"burst": asdict(burst), "freed": freed, "series": series, "quiet": asdict(quiet)}
         return Result(_rows(burst, freed, series, quiet), raw)
 

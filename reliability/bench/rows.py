@@ -140,11 +140,13 @@ class Sizes:
     gangs: int = 100
     """Of four pods with a card each."""
     gang_cards: int = 50
+    gang_kills: int = 20
+    """Times that the controller is killed meanwhile."""
     churn_nodes: int = 5
     """Nodes with 8 cards for which more jobs come than they can take."""
     churn_seconds: float = 1800.0
     churn_warm_up: float = 120.0
-    """Seconds from which on it is looked at what is idle, and who has how much."""
+    """Seconds that are not measured at the start."""
     churn_job: float = 60.0
     """Seconds that a job runs in the mean."""
     attacked_nodes: int = 50

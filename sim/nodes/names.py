@@ -13,6 +13,8 @@ FAULT: Final = "sim.gpu.deckhouse.io/fault"
 MIG: Final = "sim.gpu.deckhouse.io/mig"
 """Annotation with the cards that are in MIG mode: `{"0000:17:00.0": {"1g.10gb": 7}}`. It is their own state, which
 no program's end undoes; without it no card is divided."""
+RUN_FOR: Final = "sim.gpu.deckhouse.io/run-for"
+"""Annotation of a Job's pod: how long it runs, such as `30s`; a second without it. KWOK ends it then."""
 NO_GPU: Final = "no-gpu"
 """Shape of a node that names none."""
 
