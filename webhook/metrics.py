@@ -33,10 +33,13 @@ RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, 
 TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
 LEFT_TO_QUEUE = Counter(
     "gpu_webhook_reservations_left_to_queue_total",
-    "Pods that wait in queues since no reservation was written at once: Slow, it took more than a quarter of a second"
-    " and was taken back; InFlight, as many as admission.reservationsInFlight were being written.",
+    "Pods that wait in queues since no reservation was written at once: InFlight, as many as"
+    " admission.reservationsInFlight were being written; Slow, it took more than a quarter of a second and was taken"
+    " back; Unwritten, others' writes came first, or the API server refused it.",
     ["why"],
 )
+for _why in ("InFlight", "Slow", "Unwritten"):
+    LEFT_TO_QUEUE.labels(_why)  # a series that begins with its first event would hide it from a rate
 ACCESS_REVIEWS = Counter(
     "gpu_webhook_access_reviews_total",
     "Times that RBAC's word on a pool was wanted, by result: hit (remembered), joined (being asked), miss (asked),"

@@ -203,7 +203,8 @@ async def test_a_reboot_is_told_until_the_agent_has_looked_again(plane: Plane, t
     await plane.node("boots")
     await plane.report("boots", [reported(0)])
     async with plane.run(MODULE, tmp_path):
-        before = await addresses(plane, "boots", "0000:17:00.0")
+        before = of_no_boot(await addresses(plane, "boots", "0000:17:00.0"), BOOT)
+        assert before is not None
         await plane.node("boots", boot=NEXT_BOOT)
         await says(plane, resources.GPUNODEINVENTORY, "boots", names.REASON_REPORT_OUTDATED)
         await plane.report("boots", [reported(0)], boot=NEXT_BOOT)
@@ -216,8 +217,7 @@ async def test_a_reboot_is_told_until_the_agent_has_looked_again(plane: Plane, t
 
         async def same_cards() -> bool:
             """All but the start of the node that they were read in."""
-            now = await devices(plane, "boots")
-            return of_no_boot(now, NEXT_BOOT) == of_no_boot(before, BOOT)
+            return of_no_boot(await devices(plane, "boots"), NEXT_BOOT) == before
 
         await plane.until(same_cards, "nothing else of the cards to change")
 

@@ -297,20 +297,19 @@ async def on_shortage(live: Live) -> None:
     pool = "by-shortage"
     await live.people.pool(pool, queue={})
 
-    async def waits() -> bool:
+    async def becomes(what: str) -> bool:
+        """Whether this becomes of a pod: Queued or Refused."""
         try:
             made = await live.tried(pool)
         except ApiError as error:
-            return "InsufficientCapacity" not in error.message
-        return gated(made)
-
-    async def refused() -> bool:
-        return not await waits()
+            return what == "Refused" and "InsufficientCapacity" in error.message
+        assert gated(made), "there is no card that it could have got"
+        return what == "Queued"
 
     await live.set(admission={"onShortage": "Refuse"})
-    await live.eventually(refused, "pods still wait")
+    await live.eventually(lambda: becomes("Refused"), "pods still wait")
     await live.set(admission={"onShortage": "Queue"})
-    await live.eventually(waits, "pods are still refused")
+    await live.eventually(lambda: becomes("Queued"), "pods are still refused")
     await live.people.retire(pool)
 
 

@@ -254,23 +254,30 @@ def test_a_taint_on_nodes_of_other_pools_names_them() -> None:
 @pytest.mark.parametrize(
     ("guaranteed", "order", "words"),
     [
-        ((5, 4), "Fair", "guarantees 9 slots to namespaces and has 8: whoever is below their guarantee comes first"),
-        ((9, 0), "FIFO", "order FIFO knows no guarantees"),
-        ((4, 4), "Fair", ""),
+        ({"one": 5, "two": 4}, "Fair", "guarantees 9 slots to namespaces and has 8: the guarantees cannot all be met"),
+        ({"one": 1}, "FIFO", "guarantees of namespaces have no effect in order FIFO"),
+        ({"one": 0}, "FIFO", ""),
+        ({"one": 4, "two": 4}, "Fair", ""),
+        ({"*": 9}, "Fair", ""),
     ],
 )
-def test_more_guaranteed_than_there_is_is_told(guaranteed: tuple[int, int], order: str, words: str) -> None:
-    def pool(*shares: int, total: int = 8) -> dict[str, Any]:
-        queue = {"order": order, "namespaces": [{"name": f"team-{n}", "guaranteed": g} for n, g in enumerate(shares)]}
+def test_guarantees_that_cannot_be_met_are_told_of(guaranteed: dict[str, int], order: str, words: str) -> None:
+    def pool(shares: dict[str, int], order: str, total: int = 8) -> dict[str, Any]:
+        namespaces = [{"name": name, "guaranteed": slots} for name, slots in shares.items()]
         capacity = {"unit": "card", "total": total, "available": total}
-        return to_json(world.pool("a", queue=queue)) | {"status": {"capacity": capacity}}
+        made = to_json(world.pool("a", queue={"order": order, "namespaces": namespaces}))
+        return made | {"status": {"capacity": capacity}}
 
-    told = send(review("GPUPool", pool(*guaranteed), pool()))
-    assert words in "".join(told.get("warnings", ()))
-    assert bool(told.get("warnings")) == bool(words)
-    same, empty = pool(*guaranteed), pool(*guaranteed, total=0)
-    assert "warnings" not in send(review("GPUPool", same, same)), "it was told"
-    assert "warnings" not in send(review("GPUPool", empty, pool())), "its cards may come yet"
+    new = pool(guaranteed, order)
+    told = send(review("GPUPool", new, pool({}, order))).get("warnings", [])
+    assert words in "".join(told)
+    assert bool(told) == bool(words)
+    assert "warnings" not in send(review("GPUPool", new, new)), "it was told"
+    if order == "Fair":
+        assert "warnings" not in send(review("GPUPool", pool(guaranteed, order, total=0), pool({}, order)))
+    else:
+        other = send(review("GPUPool", new, pool(guaranteed, "Fair"))).get("warnings", [])
+        assert bool(other) == bool(words), "a change of the order counts, too"
 
 
 def test_deleting_a_pool_says_who_keeps_it() -> None:

@@ -128,19 +128,22 @@ class PodCreationHandler:
 
     async def _place_at_once(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Reserve where that is a matter of moments; else the pod waits in its pool's queue."""
-        if self._limiter.in_use >= self._settings().admission.reservations_in_flight:
-            metrics.LEFT_TO_QUEUE.labels("InFlight").inc()
-            return await self._queue(pod, began)
-        try:
-            with self._limiter.counted():
-                async with asyncio.timeout(RESERVED_WITHIN):
-                    verdict = await self._place(pod, request_id, began)
-        except TimeoutError:
-            metrics.LEFT_TO_QUEUE.labels("Slow").inc()  # what was written, or may have been, is being taken back
-        else:
-            if not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
-                return verdict
-        return await self._queue(pod, began)
+        why = "InFlight"
+        if self._limiter.in_use < self._settings().admission.reservations_in_flight:
+            try:
+                with self._limiter.counted():
+                    async with asyncio.timeout(RESERVED_WITHIN):
+                        verdict = await self._place(pod, request_id, began)
+            except TimeoutError:
+                why = "Slow"  # what was written, or may have been, is being taken back
+            else:
+                if not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
+                    return verdict
+                why = "Unwritten"
+        verdict = await self._queue(pod, began)
+        if isinstance(verdict, Queued):
+            metrics.LEFT_TO_QUEUE.labels(why).inc()
+        return verdict
 
     async def _queue(self, pod: PodContext, began: _Stopwatch) -> Verdict:
         """Let the pod wait, unless something else is against it by now."""

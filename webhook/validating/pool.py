@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.queue import EVERY_NAMESPACE
 from controllers.domain import taints
 from controllers.domain.allocation import explain_mig_mismatch, layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
@@ -94,7 +95,7 @@ def validate(old: GPUPool | None, new: GPUPool, search: SelectorSearch, holders:
         _strays(search) if is_selected_anew else None,
         _affinity(new) if old is None or _added(old) != _added(new) else None,
         _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
-        _guarantees(new) if old is None or queue_of(old).namespaces != queue_of(new).namespaces else None,
+        _guarantees(new) if old is None or _promised(old) != _promised(new) else None,
         _taints(old, new, search.shared),
     )
 
@@ -114,15 +115,19 @@ def validate_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> R
 
 
 def _guarantees(pool: GPUPool) -> str | None:
-    """More is guaranteed than there is; a pool without cards may yet get them."""
+    """Guarantees that do nothing, or that cannot all be met; a pool without cards may yet get them."""
     capacity, queue = pool.status.capacity, queue_of(pool)
-    guaranteed = sum(each.guaranteed for each in queue.namespaces)
+    guaranteed = sum(each.guaranteed for each in queue.namespaces if each.name != EVERY_NAMESPACE)
+    if queue.order != "Fair":
+        has = any(each.guaranteed for each in queue.namespaces)
+        return (
+            f"guarantees of namespaces have no effect in order {queue.order}: they are of order Fair" if has else None
+        )
     if capacity is None or not capacity.total or guaranteed <= capacity.total:
         return None
-    unused = "" if queue.order == "Fair" else f", and order {queue.order} knows no guarantees"
     return (
-        f"GPUPool {pool.name} guarantees {guaranteed} slots to namespaces and has {capacity.total}: whoever is below"
-        f" their guarantee comes first, and they wait for each other{unused}"
+        f"GPUPool {pool.name} guarantees {guaranteed} slots to namespaces and has {capacity.total}: the guarantees"
+        " cannot all be met at once, and among namespaces below theirs the weights decide"
     )
 
 
@@ -144,6 +149,10 @@ def _taints(old: GPUPool | None, new: GPUPool, shared: Mapping[str, set[str]]) -
 
 def _selectors(pool: GPUPool) -> object:
     return pool.spec.node_selector, pool.spec.device_selector
+
+
+def _promised(pool: GPUPool) -> object:
+    return queue_of(pool).order, queue_of(pool).namespaces
 
 
 def _added(pool: GPUPool) -> Mapping[str, Any] | None:
