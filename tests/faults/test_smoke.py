@@ -1,4 +1,4 @@
-"""A pruned campaign: some plans of each kind over five workloads, on three control planes at once: they mostly wait."""
+"""A pruned campaign: some plans of each kind over six workloads, on three control planes at once: they mostly wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reliability.faults.plans import Plan
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults]
-WORKLOADS = ("join", "pool", "expiry", "maintenance", "hasty-assign")
+WORKLOADS = ("join", "pool", "expiry", "maintenance", "gang", "hasty-assign")
 CRASHES, OTHERS = 5, 4
 """Of each workload."""
 LONG = ("hang", "hang-after", "stale", "stale-start")
