@@ -8,6 +8,7 @@ from pydantic import Field
 
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record
+from controllers.api.software import SoftwareVersion
 
 Stage = Literal[
     "NotWanted",
@@ -169,6 +170,8 @@ class GPUNodeInventoryStatus:
     """Telemetry."""
     bootstrap: Bootstrap | None = None
     """Preparation."""
+    software: Annotated[tuple[SoftwareVersion, ...], map_list("component"), Field(max_length=64)] = ()
+    """Versions of what runs on the node, from the kernel to the module's components."""
     pools: InventoryPools | None = None
     """Pools of the node's cards."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()

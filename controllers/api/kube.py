@@ -8,6 +8,7 @@ from pydantic import Field
 
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import record
+from controllers.api.software import Shared
 
 
 @record
@@ -43,6 +44,10 @@ class NodeInfo:
     """What kubelet tells of the machine."""
 
     boot_id: str = ""
+    kernel_version: Shared = ""
+    os_image: Shared = ""
+    container_runtime_version: Shared = ""
+    kubelet_version: Shared = ""
 
 
 @record

@@ -54,7 +54,7 @@ OWNED: Final = (
         GPUNODEINVENTORY,
         {
             names.MANAGER_INVENTORY: ("hw",),
-            names.MANAGER_BOOTSTRAP: ("driver", "monitoring", "bootstrap"),
+            names.MANAGER_BOOTSTRAP: ("driver", "monitoring", "bootstrap", "software"),
             names.MANAGER_POOL: ("pools",),
         },
         reasons.NODE_OWNERS,

@@ -22,6 +22,7 @@ from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.software import template_version
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.bootstrap.telemetry.monitor import HealthMonitor
 from controllers.bootstrap.telemetry.scrape import Scraper
@@ -83,6 +84,8 @@ class Reconciler:
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
         cooldown.record_deletion(self._world.deleted_at, old, new, time.time())
         self.components.add(ALL)
+        if new is not None and (old is None or template_version(old) != template_version(new)):
+            self.nodes.add_all(self._world.nodes_of(new))  # another version is wanted there
 
     def _targets(self) -> dict[str, str]:
         """Where each node's exporter answers; an IPv6 address stands in brackets."""

@@ -11,11 +11,12 @@ from pydantic import BeforeValidator, Field
 
 from controllers.api.conditions import IGNORED, INVENTORY_INCOMPLETE, is_true
 from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth, Fault, FaultEnd, MigApply, Pci, PoolRef
-from controllers.api.kube import DaemonSetStatus, PodSpec, PodStatus
+from controllers.api.kube import Container, DaemonSetStatus, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import Condition, KubeObject, ObjectMeta
 from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
+from controllers.api.software import Shared
 from controllers.domain.position import is_set_aside
 
 
@@ -25,6 +26,17 @@ class Operand(KubeObject):
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: DaemonSetStatus = Field(default_factory=DaemonSetStatus)
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """The spec of its pods."""
+        found: dict[str, Any] = self.spec.get("template", {}).get("spec", {})
+        return found
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """Labels of the nodes on which it runs."""
+        return self.pod.get("nodeSelector") or {}
 
 
 @record
@@ -41,10 +53,22 @@ class OperandPodStatus(PodStatus):
     pod_ip: str | None = Field(default=None, alias="podIP")
 
 
+NO_RESOURCES = ResourceRequirements()
+
+
+@record
+class OperandContainer(Container):
+    """Which image it has; what it may use is the same for all."""
+
+    image: Shared = ""
+    resources: Annotated[ResourceRequirements, BeforeValidator(lambda _: NO_RESOURCES)] = NO_RESOURCES
+
+
 @record
 class OperandPodSpec(PodSpec):
-    """Under which RuntimeClass the pod runs, too."""
+    """Under which RuntimeClass the pod runs, and its images, too."""
 
+    containers: tuple[OperandContainer, ...] = ()
     runtime_class_name: str | None = None
 
 

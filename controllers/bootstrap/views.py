@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class OperandVersions:
+    """The versions of one of the module's DaemonSets on a node."""
+
+    component: str
+    running: str | None
+    """Of its pod there that is ready."""
+    wanted: str | None
+    """Of its template; None where it is not to run there."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedNode:
     """One node with its cards, its report and the pods that prepare it."""
 
@@ -27,6 +38,8 @@ class ObservedNode:
     """Components that have a ready pod on the node."""
     agent_ready: bool = False
     """Whether the pod of `nodeagent discover` there is ready."""
+    operands: tuple[OperandVersions, ...] = ()
+    """DaemonSets that are to run on the node, or still do; the pools' among them."""
     telemetry: NodeTelemetry | None = None
     """What its exporter told; None before the monitor knows the node."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.bootstrap.software import operand_versions
 from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap, Node
     from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
+    from controllers.bootstrap.views import OperandVersions
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
 RUNS_UNDER = "runtimeClassName"
 """What runs under a RuntimeClass, by its name."""
+SELECTS = "nodeSelector"
+"""DaemonSets by each label of ours that they ask of a node."""
 
 
 @dataclass(slots=True)
@@ -45,24 +49,38 @@ class World:
         self.devices.index(BY_POOL, pool_of)
         self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
-        self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.spec.get("template", {}).get("spec", {})))
+        self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.pod))
+        self.daemonsets.index(SELECTS, lambda made: filter(_is_ours, made.node_selector))
         self.pods.index(RUNS_UNDER, _runs_under)
         self.pods.index(BY_COMPONENT, lambda pod: (pod.metadata.labels.get(names.LABEL_COMPONENT, ""),))
 
     def node(self, name: str, telemetry: NodeTelemetry | None = None) -> ObservedNode:
         """Everything about one node."""
         report = self.features.get(f"{names.NAMESPACE}/{names.agent_feature(name)}")
-        ready = [pod.metadata.labels for pod in self.pods.by(BY_NODE, name) if pod.ready]
+        node, pods = self.nodes.get(name), [pod for pod in self.pods.by(BY_NODE, name) if pod.ready]
+        ready = [pod.metadata.labels for pod in pods]
         return ObservedNode(
             name=name,
-            node=self.nodes.get(name),
+            node=node,
             inventory=self.inventories.get(name),
             report=report if report is not None and report.node == name else None,
             devices=self.cards(name),
             ready=frozenset(labels.get(names.LABEL_COMPONENT, "") for labels in ready),
             agent_ready=any(labels.get(names.LABEL_APP) == names.DISCOVER_DAEMONSET for labels in ready),
+            operands=tuple(self._operands_on(node, pods)) if node is not None else (),
             telemetry=telemetry,
         )
+
+    def _operands_on(self, node: Node, ready: Iterable[Pod]) -> Iterable[OperandVersions]:
+        """The DaemonSets that select the node, and those that have a ready pod there."""
+        labels = node.metadata.labels
+        found = [made for label in labels if _is_ours(label) for made in self.daemonsets.by(SELECTS, label)]
+        selected = {made.name: made for made in found if made.node_selector.items() <= labels.items()}
+        pods = {pod.metadata.labels.get(names.LABEL_APP, ""): pod for pod in ready}
+        for name in selected | pods:
+            about = selected.get(name) or pods[name]
+            component = about.metadata.labels.get(names.LABEL_COMPONENT, "")
+            yield operand_versions(component, selected.get(name), pods.get(name))
 
     def cards(self, node: str) -> tuple[Card, ...]:
         """The cards of a node."""
@@ -73,6 +91,12 @@ class World:
         for pod in self.pods.by(BY_COMPONENT, EXPORTER):
             if pod.ready and pod.node and pod.status.pod_ip:
                 yield pod.node, pod.status.pod_ip
+
+    def nodes_of(self, made: Operand) -> set[str]:
+        """Nodes that have a pod of a DaemonSet."""
+        component = made.metadata.labels.get(names.LABEL_COMPONENT, "")
+        pods = self.pods.by(BY_COMPONENT, component)
+        return {pod.node for pod in pods if pod.node and pod.metadata.labels.get(names.LABEL_APP) == made.name}
 
     def fleet(self, allowed: Collection[str] = ()) -> tuple[int, list[str]]:
         """How many nodes are in service or should be, and those that are not although pools have cards there.
@@ -101,6 +125,10 @@ class World:
             frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
             frozenset(self.devices.index_values(BY_POOL)),
         )
+
+
+def _is_ours(label: str) -> bool:
+    return label.startswith(names.PREFIX)
 
 
 def _runs_under(pod: Pod) -> tuple[str, ...]:

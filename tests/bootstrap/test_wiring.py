@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from controllers.api import resources
+from controllers.api import names, resources
+from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap.__main__ import Reconciler
+from controllers.bootstrap.records import Operand
 from controllers.runtime.settings import LiveSettings
 from tests.bootstrap.world import DEVICE, NODE, Cluster
 
@@ -68,6 +70,23 @@ async def test_a_pool_that_gets_a_card_has_the_exporter_looked_at_and_a_card_tha
     assert made.components.idle
     made._device_changed(before, pooled)
     assert not made.components.idle
+
+
+async def test_another_version_in_a_template_has_the_nodes_of_its_pods_looked_at_and_another_argument_has_not(
+    cluster: Cluster,
+) -> None:
+    def operand(image: str, *args: str) -> Operand:
+        spec = {"template": {"spec": {"containers": [{"name": "gfd", "image": image, "args": [*args]}]}}}
+        meta = {"name": "gpu-gfd", "labels": {names.LABEL_COMPONENT: "gfd"}}
+        return adapter(Operand).validate_python({"metadata": meta, "spec": spec})
+
+    cluster.node(on="plain")
+    made = reconciler(cluster, live())
+    made._operand_changed(operand("gfd:1"), operand("gfd:1", "--verbose"))
+    assert made.nodes.idle
+    made._operand_changed(operand("gfd:1"), operand("gfd:2"))
+    assert made.nodes._queue.take(0) == NODE
+    assert made.nodes._queue.take(0) is None
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -78,6 +78,7 @@ NODE = Kind(
         "driver": ({"version": "570.1"}, (BOOTSTRAP,)),
         "monitoring": ({"dcgmReady": True}, (BOOTSTRAP,)),
         "bootstrap": ({"validated": True}, (BOOTSTRAP,)),
+        "software": ([{"component": "kernel", "running": "6.8.0-60-generic"}], (BOOTSTRAP,)),
         "pools": ({"pending": [{"inventoryID": "x", "autoApproved": False, "reason": "NoPoolMatched"}]}, (POOL,)),
     },
     {

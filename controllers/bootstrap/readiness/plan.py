@@ -19,6 +19,7 @@ from controllers.bootstrap.phases import Progress
 from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
+from controllers.bootstrap.software import software_of
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Plan, PlanBuilder, ref
@@ -91,12 +92,15 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Non
         component=blocker.component if blocker is not None else None,
         kept=kept,
     )
-    if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
+    software = software_of(known, driver)
+    facts = (driver, monitoring, bootstrap, frozenset(software))
+    if (old.driver, old.monitoring, old.bootstrap, frozenset(old.software)) == facts and all(
         one in old.conditions for one in made
     ):
         return
     status: dict[str, Any] = {"driver": to_json(driver)} if driver else {}
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
+    status["software"] = [to_json(one) for one in software]
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
     events.readiness_changed(draft, inventory, pooling, kept)
