@@ -21,13 +21,14 @@ DISCOVER: Final = "discover"
 """The component's label of the DaemonSet that the list calls AGENT: of all its roles, the one that every node has."""
 DEVICE_PLUGIN: Final = "device-plugin"
 MIG_MANAGER: Final = "mig-manager"
-ORDER: Final = (
-    *(KERNEL, OS, RUNTIME, KUBELET, DRIVER, CUDA, TOOLKIT, AGENT, DEVICE_PLUGIN, MIG_MANAGER),
-    *(GFD, DCGM, EXPORTER, DRIVER_VALIDATOR, VALIDATOR),
-)
+HOST: Final = (KERNEL, OS, RUNTIME, KUBELET, DRIVER, CUDA)
+"""What the machine itself has, in words of its own."""
+ORDER: Final = (*HOST, TOOLKIT, AGENT, DEVICE_PLUGIN, MIG_MANAGER, GFD, DCGM, EXPORTER, DRIVER_VALIDATOR, VALIDATOR)
 """From the machine up to what checks it; the order of the list, and of kubectl's table."""
 VERSION_MAX: Final = 512
 """Characters of a version; a tag with its digest has 200 at most."""
+SEPARATOR: Final = ", "
+"""Between versions of one component on one node, which pools' programs may be of."""
 
 Shared = Annotated[str, AfterValidator(sys.intern)]
 """A text that thousands of objects have in common: a process keeps it once."""
@@ -44,6 +45,11 @@ class SoftwareVersion:
     """Version that serves. While a pod is replaced, the one that served last. Several are parted by commas."""
     wanted: Version | None = None
     """Version that the component's DaemonSet asks for; absent where the module decides about no version."""
+
+    @property
+    def versions(self) -> list[str]:
+        """Those that run, each by itself."""
+        return [self.running] if self.component in HOST else self.running.split(SEPARATOR)
 
     @property
     def differs(self) -> bool:

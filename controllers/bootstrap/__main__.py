@@ -19,7 +19,7 @@ from controllers.api.settings import Settings
 from controllers.bootstrap import operands
 from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.loops.nodes import NodeReconciler
-from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.software import template_version
@@ -167,6 +167,7 @@ async def wire(process: Process) -> None:
     async def work() -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
         REGISTRY.register(Readiness(world))
+        REGISTRY.register(Software(world))
         REGISTRY.register(DeviceHealth(reconciler.monitor.known))
         reconciler.begin()
         async with asyncio.TaskGroup() as group:

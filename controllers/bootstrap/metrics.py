@@ -63,3 +63,28 @@ class Readiness(Collector):
                 pool = card.status.pool_ref.name if card.status.pool_ref is not None else ""
                 faulted.add_metric([card.status.node_name or "", card.name, pool, found.reason], 1)
         return faulted
+
+
+class Software(Collector):
+    """Which version of each component every node runs, and where another one is wanted."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def collect(self) -> Iterable[Metric]:
+        """Count; safe in another thread than the caches'."""
+        running = InfoMetricFamily(
+            "gpu_software", "Version of a component that a node runs.", labels=["node", "component"]
+        )
+        skew = GaugeMetricFamily(
+            "gpu_software_skew",
+            "1 for each component of a node that does not run the version that is wanted; no series for others.",
+            labels=["node", "component"],
+        )
+        for inventory in self._world.inventories:
+            for one in inventory.status.software:
+                for version in one.versions:
+                    running.add_metric([inventory.name, one.component], {"version": version})
+                if one.differs:
+                    skew.add_metric([inventory.name, one.component], 1)
+        yield from (running, skew)

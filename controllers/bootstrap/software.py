@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import software
 from controllers.api.components import COMPONENTS, TOOLKIT
 from controllers.api.image_reference import split_reference
-from controllers.api.software import VERSION_MAX, SoftwareVersion
+from controllers.api.software import SEPARATOR, VERSION_MAX, SoftwareVersion
 from controllers.bootstrap.views import OperandVersions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _of_operands(known: Assessment) -> Iterable[SoftwareVersion]:
 
 def _listed(versions: Iterable[str | None]) -> str | None:
     """The versions, each once and always in the same order: pools' programs may differ on one node."""
-    return ", ".join(sorted({one for one in versions if one}))[:VERSION_MAX] or None
+    return SEPARATOR.join(sorted({one for one in versions if one}))[:VERSION_MAX] or None
 
 
 def operand_versions(component: str, made: Operand | None, pod: Pod | None) -> OperandVersions:

@@ -108,6 +108,7 @@ EXPIRES = 'gpu_webhook_certificate_expires_timestamp_seconds{pod="a",instance="i
 CORDONED = 'gpupool_node_slots_issuable{pool="p-q",node="n1",pod="a"}'
 SHORT = 'kube_node_status_allocatable{node="n2",resource="gpu_deckhouse_io_p_q",unit="integer"}'
 STALLED = 'gpupool_queue_stalled_seconds{pool="p",pod="a"}'
+SKEW = 'gpu_software_skew{node="n1",component="toolkit",pod="b"}'
 EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
@@ -148,6 +149,14 @@ CASES = [
         {'gpu_fuse_held{kind="node",group="nodes",pod="b"}': held(2)},
         {"kind": "node", "group": "nodes"},
         {'gpu_fuse_held{kind="node",group="nodes",pod="b"}': held(0)},
+    ),
+    # Ten minutes without a leader begin no new day; a roll-out that ends within one is none.
+    Case(
+        "GPUSoftwareSkew",
+        {SKEW: "1x700 _x10 1x800"},
+        {"node": "n1", "component": "toolkit"},
+        {SKEW: "1x1400 _x100"},
+        at="1500m",
     ),
     Case("GPUPoolCapacityLow", capacity(available=1), {"pool": "p-q"}, capacity(available=2)),
     Case("GPUPoolCapacityLow", capacity(available=0), {"pool": "p-q"}, capacity(available=0, total=0, allocatable=0)),

@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
 
-from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
@@ -58,6 +58,7 @@ def ours() -> frozenset[str]:
     world: Any = _world()
     made: list[Collector] = [
         Readiness(world),
+        Software(world),
         DeviceHealth(tuple),
         ReservationCollector(world),
         StatusCollector(world),

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
-from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.records import Card
 from controllers.gpupool.collectors import StatusCollector
 from tests.kit import objects
@@ -73,6 +73,28 @@ def test_a_faulted_card_is_told_with_its_pool_and_reason_and_others_are_not() ->
 
     seen = world(devices=[card("ill", "True"), card("well", "False"), card("held", "Unknown")])
     assert samples("gpu_device_faulted", Readiness(seen)) == {("n", "ill", "a", "Hot"): 1}
+
+
+def test_each_version_that_a_node_runs_has_a_series_and_so_has_what_differs_from_what_is_wanted() -> None:
+    def one(component: str, running: str, wanted: str | None = None) -> dict[str, str | None]:
+        return {"component": component, "running": running, "wanted": wanted}
+
+    told = [
+        one("kernel", "6.8, own"),
+        one("toolkit", "v1", "v2"),
+        one("gfd", "v3", "v3"),
+        one("device-plugin", "v1, v2", "v2"),
+    ]
+    nodes = [objects.inventory("n", software=told), objects.inventory("bare")]
+    collector = Software(world(inventories=nodes))
+    assert samples("gpu_software", collector) == {
+        ("n", "kernel", "6.8, own"): 1,
+        ("n", "toolkit", "v1"): 1,
+        ("n", "gfd", "v3"): 1,
+        ("n", "device-plugin", "v1"): 1,
+        ("n", "device-plugin", "v2"): 1,
+    }
+    assert samples("gpu_software_skew", collector) == {("n", "toolkit"): 1, ("n", "device-plugin"): 1}
 
 
 def test_a_pool_tells_its_conditions_its_cards_and_how_kube_state_metrics_calls_its_resource() -> None:
