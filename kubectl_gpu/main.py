@@ -53,13 +53,14 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, explaining, keeping, kueue, listing, queueing, releasing
+    from kubectl_gpu import assigning, explaining, keeping, kueue, listing, queueing, releasing, versions
     from kubectl_gpu.cluster import connected
 
     commands = {
         "nodes": listing.nodes,
         "cards": listing.cards,
         "pools": listing.pools,
+        "versions": versions.versions,
         "queue": queueing.queue,
         "release": releasing.release,
         "assign": assigning.assign,

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   kubectl gpu nodes                                   nodes with cards, whether they are ready, and why not
   kubectl gpu cards --state Unassigned                cards that are in no pool
   kubectl gpu cards --pool training -o json           GPUDevices, for a program
+  kubectl gpu versions --skew                         what differs from node to node, or from what is wanted
   kubectl gpu assign gpu-1-0000-19-00-0 training      one card into a pool (its inventoryID will do, too)
   kubectl gpu assign --node gpu-1 training --wait     all free cards of a node, until they are offered
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
@@ -75,6 +76,7 @@ def build() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
     _lists(commands)
+    _versions(commands)
     _queue(commands)
     _changes(commands)
     _explain(commands)
@@ -134,6 +136,14 @@ def _lists(commands: Any) -> None:
             _completed(command.add_argument("--node", help="cards of a node"), completion.nodes)
             _completed(command.add_argument("--pool", help="cards in a pool"), completion.pools)
             command.add_argument("--state", choices=STATES, help="cards in a state")
+
+
+def _versions(commands: Any) -> None:
+    command = _command(commands, "versions", "list which versions the nodes run, from the kernel to the components")
+    command.add_argument("--skew", action="store_true", help="only what differs between nodes, or from what is wanted")
+    command.add_argument("-l", "--selector", help="labels of GPUNodeInventories, as kubectl takes them")
+    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
+    command.add_argument("--no-headers", action="store_true", help="no headings in a table")
 
 
 def _queue(commands: Any) -> None:

@@ -73,8 +73,10 @@ class Software(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Count; safe in another thread than the caches'."""
-        running = InfoMetricFamily(
-            "gpu_software", "Version of a component that a node runs.", labels=["node", "component"]
+        running = GaugeMetricFamily(
+            "gpu_software_info",
+            "1 for each version of a component that a node runs.",
+            labels=["node", "component", "version"],
         )
         skew = GaugeMetricFamily(
             "gpu_software_skew",
@@ -84,7 +86,7 @@ class Software(Collector):
         for inventory in self._world.inventories:
             for one in inventory.status.software:
                 for version in one.versions:
-                    running.add_metric([inventory.name, one.component], {"version": version})
+                    running.add_metric([inventory.name, one.component, version], 1)
                 if one.differs:
                     skew.add_metric([inventory.name, one.component], 1)
         yield from (running, skew)

@@ -41,6 +41,21 @@ async def test_nodes_and_cards_are_listed_filtered_and_given_to_programs(people:
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "No card matches.\n")
 
 
+async def test_versions_are_those_of_the_nodes(people: People, kubectl: Kubectl) -> None:
+    header, *rows = kubectl.gpu("versions").splitlines()
+    assert header.split() == ["COMPONENT", "VERSION", "WANTED", "NODES", "NAMES"]
+    assert len([row for row in rows if row.startswith("driver ")]) > 1  # the nodes' shapes come with their own
+    (toolkit,) = (one for one in kubectl.json("versions")["versions"] if one["component"] == "toolkit")
+    assert toolkit["nodes"] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
+
+    skew = kubectl.json("versions", "--skew")["versions"]
+    assert "driver" in {one["component"] for one in skew}
+    assert "toolkit" not in {one["component"] for one in skew}
+    one = kubectl.run("gpu", "versions", "--skew", "-l", f"{names.LABEL_HOSTNAME}=nobody")
+    assert (one.returncode, one.stdout) == (0, "")
+    assert "No node tells its versions yet" in one.stderr
+
+
 async def test_cards_are_assigned_and_unassigned_and_waited_for(people: People, kubectl: Kubectl) -> None:
     pool, (first, second, *_) = "by-hand", of(people, "gpu-3")
     await people.pool(pool)

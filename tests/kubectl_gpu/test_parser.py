@@ -40,6 +40,13 @@ def test_a_queue_needs_no_pool() -> None:
     assert (args.pod, args.namespace, args.dry_run) == ("p", "x", "server")
 
 
+def test_versions_are_a_table_of_all_that_there_are_unless_something_else_is_asked() -> None:
+    args = build().parse_args(["versions"])
+    assert (args.skew, args.output, args.selector, args.no_headers) == (False, "table", None, False)
+    args = build().parse_args(["versions", "-o", "json", "--skew", "-l", "a=b"])
+    assert (args.skew, args.output, args.selector) == (True, "json", "a=b")
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -48,6 +55,8 @@ def test_a_queue_needs_no_pool() -> None:
         ("explain -o json nothing x", "invalid choice: 'nothing'"),
         ("queue a -o json b", "unrecognized arguments: b"),
         ("queue -o name", "invalid choice: 'name'"),
+        ("versions -o name", "invalid choice: 'name'"),
+        ("versions gpu-1", "unrecognized arguments: gpu-1"),
         ("release -n x", "the following arguments are required: pod"),
         ("release a --dry-run=maybe", "invalid choice: 'maybe'"),
         ("cards a --nothing b", "unrecognized arguments: --nothing"),

@@ -87,7 +87,7 @@ def test_each_version_that_a_node_runs_has_a_series_and_so_has_what_differs_from
     ]
     nodes = [objects.inventory("n", software=told), objects.inventory("bare")]
     collector = Software(world(inventories=nodes))
-    assert samples("gpu_software", collector) == {
+    assert samples("gpu_software_info", collector) == {
         ("n", "kernel", "6.8, own"): 1,
         ("n", "toolkit", "v1"): 1,
         ("n", "gfd", "v3"): 1,
