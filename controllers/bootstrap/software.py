@@ -65,9 +65,9 @@ def _of_operands(known: Assessment) -> Iterable[SoftwareVersion]:
         if running:
             wanted = _listed(one.wanted for one in found)
             yield SoftwareVersion(component=component, running=running, wanted=wanted)
-    for component in known.state.suspended.closed:
-        # Away for a moment, and comes back as it was.
-        if component in before:
+    # Away for MIG work, or until its DaemonSet that somebody deleted is back.
+    for component in known.progress.gates | known.state.suspended.closed:
+        if component in before and component not in there:
             yield before[component]
 
 

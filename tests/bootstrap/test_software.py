@@ -145,12 +145,13 @@ def test_a_roll_out_takes_one_write_for_what_is_wanted_and_none_beside_those_of_
 def test_what_no_longer_runs_on_the_node_goes_with_the_write_that_says_so(fleet: Fleet, change: dict[str, Any]) -> None:
     fleet.inventory(**change)
     assert writes_of_status(fleet.step()) == 1
-    assert fleet.told() == HOST
+    agent = {"agent": ("v1", None)}
+    assert fleet.told() == HOST | agent
 
     for component in COMPONENTS:
         fleet.end(build.object_name(component))
         assert writes_of_status(fleet.step()) == (component in {"gfd", "toolkit", "validator"}), "their flags alone"
-    assert fleet.told() == HOST
+    assert fleet.told() == HOST | agent
 
 
 def test_a_pools_program_goes_with_the_pool_and_not_before(fleet: Fleet) -> None:
@@ -202,6 +203,10 @@ def test_the_version_of_a_component_whose_daemonset_is_gone_is_that_of_its_pod(f
     fleet.drop(resources.DAEMONSET, f"{names.NAMESPACE}/gpu-gfd")
     fleet.step()
     assert fleet.told()["gfd"] == ("v0.20.0", None)
+
+    fleet.end("gpu-gfd")
+    fleet.step()
+    assert fleet.told()["gfd"] == ("v0.20.0", None), "the DaemonSet comes back, and its pod with it"
 
 
 def test_a_toolkit_that_the_module_does_not_run_is_told_as_the_agent_finds_it(fleet: Fleet) -> None:

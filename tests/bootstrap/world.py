@@ -174,7 +174,8 @@ class Cluster(cluster.Cluster):
         labels = {names.LABEL_COMPONENT: component, names.LABEL_APP: app}
         meta = {"name": f"{component}-{on}", "namespace": names.NAMESPACE, "labels": labels}
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.put(resources.POD, {"metadata": meta, "spec": {"nodeName": on}, "status": status})
+        spec = {"nodeName": on, "containers": [{"name": component, "image": f"registry.local/{component}:v1"}]}
+        self.put(resources.POD, {"metadata": meta, "spec": spec, "status": status})
 
     def kubelet(self, on: str = NODE) -> None:
         """Pods of the components whose gates are open become ready, the others go."""

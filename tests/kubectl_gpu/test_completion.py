@@ -45,7 +45,7 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
 
     every = {"nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply"}
     offers({*every, "kueue", "versions", "completion"}, "")
-    offers({"--skew"}, "versions", "--s")
+    offers({"--skew"}, "versions", "--sk")
     offers({"assign"}, "assi")
     offers({"gpu-1"}, "cards", "--node", "gpu-1")
     offers({d.name for d in people.view.devices if d.name.startswith("gpu-3-")}, "unassign", "gpu-3-")
