@@ -137,4 +137,5 @@ class Run:
 
     def share(self, part: str) -> float:
         """The mean of a part of the samples over all cards, in per cent."""
-        return 100 * sum(getattr(each, part) for each in self.samples) / (len(self.samples) * self.cards)
+        cards: int = sum(getattr(each, part) for each in self.samples)
+        return 100 * cards / (len(self.samples) * self.cards)

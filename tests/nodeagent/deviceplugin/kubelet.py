@@ -112,13 +112,16 @@ class Kubelet:
 
     async def _watch(self, endpoint: Endpoint) -> None:
         loop = asyncio.get_running_loop()
+        call = endpoint.method("ListAndWatch", pb.ListAndWatchResponse, stream=True)(pb.Empty())
         try:
-            async for answer in endpoint.method("ListAndWatch", pb.ListAndWatchResponse, stream=True)(pb.Empty()):
+            async for answer in call:
                 endpoint.devices = {device.ID: device for device in answer.devices}
                 endpoint.lists.append((loop.time(), {device.ID: device.health for device in answer.devices}))
         except grpc.aio.AioRpcError:
             for device in endpoint.devices.values():  # it has lost the plugin: nothing of it can be given
                 device.health = "Unhealthy"
+        finally:
+            call.cancel()  # the task's own cancellation leaves the stream open until the call is garbage
 
     async def _list(self, _: Any, __: Any) -> resources.ListPodResourcesResponse:
         pods: dict[tuple[str, str], resources.PodResources] = {}
