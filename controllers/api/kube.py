@@ -8,7 +8,7 @@ from pydantic import Field
 
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import record
-from controllers.api.software import Shared
+from controllers.api.software import Told
 
 
 @record
@@ -44,10 +44,10 @@ class NodeInfo:
     """What kubelet tells of the machine."""
 
     boot_id: str = ""
-    kernel_version: Shared = ""
-    os_image: Shared = ""
-    container_runtime_version: Shared = ""
-    kubelet_version: Shared = ""
+    kernel_version: Told = ""
+    os_image: Told = ""
+    container_runtime_version: Told = ""
+    kubelet_version: Told = ""
 
 
 @record

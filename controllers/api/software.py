@@ -32,6 +32,8 @@ SEPARATOR: Final = ", "
 
 Shared = Annotated[str, AfterValidator(sys.intern)]
 """A text that thousands of objects have in common: a process keeps it once."""
+Told = Annotated[str, AfterValidator(lambda text: sys.intern(text[:VERSION_MAX]))]
+"""The same of what a node says of itself: whoever has its token may say a megabyte, which every cache would hold."""
 Version = Annotated[Shared, Field(max_length=VERSION_MAX)]
 
 

@@ -301,6 +301,15 @@ def held_in_little(body: bytes) -> list[TenantPod]:
     return cached
 
 
+def test_caches_hold_little_of_what_a_node_says_of_itself() -> None:
+    words = ("kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
+    body = json.dumps({"metadata": {"name": "n"}, "status": {"nodeInfo": {w: w * 20_000 for w in words}}}).encode()
+    assert len(body) > 4 * QUARTER_MIB
+    told = adapter(Node).validate_json(body).status.node_info
+    assert (told.kernel_version, len(told.os_image)) == (("kernelVersion" * 20_000)[:512], 512)
+    assert max(map(len, (told.container_runtime_version, told.kubelet_version))) == 512
+
+
 @pytest.mark.parametrize(
     "spec",
     [choosy(expressions(1, 30_000)), choosy(tolerations=[{"operator": "Exists"}] * 20_000)],
