@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controllers.api import names
-from controllers.domain.clock import seconds
+from controllers.domain.clock import begun
 from controllers.domain.lifecycle import live
 from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.request import units_of
@@ -68,7 +68,7 @@ class QueueCollector(Collector):
             wanted.add_metric([pool.name], sum(units_of(pod, pool.name) for pod in demand))
             if demand:
                 first = min(pod.metadata.creation_timestamp for pod in demand)
-                oldest.add_metric([pool.name], max(0.0, now - _time(first, now)))
+                oldest.add_metric([pool.name], now - begun(first, now))
             held = [since for pod in demand for since in _room_since(pool.name, pod, look, promised)]
             stalled.add_metric([pool.name], max(0.0, now - min(held, default=now)))
         yield from (waiting, wanted, oldest, stalled)
@@ -80,7 +80,7 @@ class QueueCollector(Collector):
             for each in device.status.reservations:
                 if live(each, now):
                     before = found.get(each.request_id, _Promised(0, 0.0))
-                    since = max(before.since, _time(each.since, now))
+                    since = max(before.since, begun(each.since, now))
                     found[each.request_id] = _Promised(before.slots + each.slots, since)
         return found
 
@@ -98,10 +98,3 @@ def _room_since(pool: str, pod: TenantPod, look: QueueLook, promised: Mapping[st
     found = promised.get(pod.metadata.annotations.get(names.REQUEST_ID, ""))
     if found is not None and found.slots >= units_of(pod, pool):
         yield found.since
-
-
-def _time(text: str, now: float) -> float:
-    try:
-        return seconds(text)
-    except ValueError:
-        return now

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
+from controllers.domain.queue.gates import waits_for_cards_alone
 from controllers.domain.request import pools_of, units_of
 from kubectl_gpu.explain.lists import SYMBOL_NONE
 from kubectl_gpu.explain.table import Cell, Column
@@ -91,7 +91,7 @@ def summaries(pods: Iterable[TenantPod]) -> list[PoolQueue]:
     """The queues of all pools out of their pods; those behind gates of others wait for no cards yet."""
     by_pool: dict[str, list[TenantPod]] = {}
     for pod in pods:
-        if is_queued(pod) and waits_for_cards_alone(pod) and (pool := pool_of(pod)):
+        if waits_for_cards_alone(pod) and (pool := pool_of(pod)):
             by_pool.setdefault(pool, []).append(pod)
     return [
         PoolQueue(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -22,15 +22,14 @@ from controllers.domain.slots import issuable, named_devices
 from reliability.bench import churn_trace, stats
 from reliability.bench.churn_trace import MIX, TEAMS, Run, jain, sample
 from reliability.bench.environment import MANAGER
-from reliability.bench.fleet import CARDS, SHAPE
+from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import POOL
 from reliability.bench.rows import Result, Row, Sizes
+from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
 from reliability.kit.actors import create_namespace, create_pool
 from reliability.kit.progress import show_progress
-from sim import controlplane
-from sim.cluster import Options, bring_up
 from sim.nodes.names import RUN_FOR
-from sim.view import LateError, View
+from sim.view import View
 from sim.workload import pod_spec
 from tools.errors import UserError
 
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from sim.controlplane import ControlPlane
     from tools.programs import Progress
 
-WITHIN: Final = 180.0
-"""Seconds for what takes moments."""
 EVERY: Final = 0.25
 """Seconds between two looks."""
 LATE: Final = 5.0
@@ -62,15 +59,9 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     nodes = sizes.churn_nodes
     folders: dict[OnShortage, Path] = {"Queue": folder / "queue", "Refuse": folder / "refuse"}
     arrivals = churn_trace.trace(nodes * CARDS, sizes)
-    try:
-        options = Options(nodes=nodes, profile=f"{SHAPE}={nodes}")
-        planes = {mode: bring_up(below, options, progress) for mode, below in folders.items()}
+    with ExitStack() as stack:
+        planes = {mode: stack.enter_context(whole_cluster(below, nodes, progress)) for mode, below in folders.items()}
         queued, refused = asyncio.run(_both(planes, arrivals, sizes, progress))
-    except LateError as late:
-        raise UserError(str(late)) from late
-    finally:
-        for below in folders.values():
-            controlplane.down(below)
     raw = {"jobs": len(arrivals), "queue": asdict(queued), "refuse": asdict(refused)}
     return Result(tuple(_rows(arrivals, sizes, queued, refused)), raw)
 
@@ -79,15 +70,13 @@ async def _both(
     planes: Mapping[OnShortage, ControlPlane], arrivals: Sequence[Arrival], sizes: Sizes, progress: Progress
 ) -> list[Run]:
     """A run in each of the two modes, at once."""
-    cards = sizes.churn_nodes * CARDS
     async with AsyncExitStack() as stack:
         runs: list[_Churn] = []
         for mode, plane in planes.items():
             view = await stack.enter_async_context(View(plane.kubeconfig))
             runs.append(churn := _Churn(view, mode, arrivals, sizes))
-            async with show_progress(progress, f"a pool of {cards} cards, onShortage {mode}"):
-                await churn.prepare()
-        what = f"{len(arrivals)} jobs for {cards} cards, seconds"
+            await churn.prepare(progress)
+        what = f"{len(arrivals)} jobs for {sizes.churn_nodes * CARDS} cards, seconds"
         async with show_progress(progress, what, lambda: round(runs[0].now()), round(sizes.churn_seconds)):
             return list(await asyncio.gather(*(churn.run() for churn in runs)))
 
@@ -103,10 +92,9 @@ class _Churn:
         self._run = Run(sizes.churn_seconds, sizes.churn_warm_up, sizes.churn_nodes * CARDS)
         self._begin = time.monotonic()
 
-    async def prepare(self) -> None:
+    async def prepare(self, progress: Progress) -> None:
         """Make the teams' namespaces and the pool, and wait for its cards."""
-        view = self._view
-        await view.until(lambda: view.ready() == self._nodes, WITHIN, view.unready)
+        await ready_for_pooling(self._view, self._nodes, progress)
         for team in TEAMS:
             await create_namespace(self._client, team, manager=MANAGER)
         spec = {
@@ -114,7 +102,7 @@ class _Churn:
             "queue": {"onShortage": self._mode, "maxWaiting": WAITING_MAX},
         }
         await create_pool(self._client, POOL, manager=MANAGER, **spec)
-        await view.until(lambda: view.available(POOL) == self._run.cards, WITHIN, lambda: str(view.available(POOL)))
+        await slots_available(self._view, POOL, self._run.cards, progress)
 
     async def run(self) -> Run:
         """Run the trace; raises UserError where the API server was too slow for it."""

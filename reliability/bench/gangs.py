@@ -26,20 +26,19 @@ from controllers.domain.queue.gates import is_gated
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench.environment import MANAGER
-from reliability.bench.fleet import CARDS, SHAPE
+from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import POOL
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
+from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
 from reliability.kit.actors import create_namespace, create_pool, delete
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
 from sim.caches import kept
-from sim.cluster import Options, bring_up
 from sim.module.processes import Timers
-from sim.view import LateError, View
+from sim.view import View
 from sim.workload import gpu_pod
-from tools.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 
 TEAM: Final = "gangs"
 SIZE: Final = 4
-WITHIN: Final = 120.0
-"""Seconds for what takes moments."""
 TRIES: Final = 600.0
 """Seconds in which all gangs are to have run: where they have not, they wait for each other."""
 RUNS: Final = 0.5
@@ -80,20 +77,14 @@ class Run:
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a cluster in `folder`; raises UserError."""
     nodes = -(-sizes.gang_cards // CARDS)
-    try:
-        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}", timers=TIMERS), progress)
+    with whole_cluster(folder, nodes, progress, TIMERS) as plane:
         return asyncio.run(_measure(plane, nodes, sizes, progress))
-    except LateError as late:
-        raise UserError(str(late)) from late
-    finally:
-        controlplane.down(folder)
 
 
 async def _measure(plane: ControlPlane, nodes: int, sizes: Sizes, progress: Progress) -> Result:
     cards = sizes.gang_cards
     async with View(plane.kubeconfig) as view:
-        async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
-            await view.until(lambda: view.ready() == nodes, WITHIN, view.unready)
+        await ready_for_pooling(view, nodes, progress)
         await create_namespace(view.client, TEAM, manager=MANAGER)
         await create_pool(view.client, POOL, manager=MANAGER)
         for card in sorted(device.name for device in view.devices)[:cards]:
@@ -101,8 +92,7 @@ async def _measure(plane: ControlPlane, nodes: int, sizes: Sizes, progress: Prog
             await view.client.merge(GPUDEVICE, card, body, manager=MANAGER)
         runs = []
         for kills in (0, sizes.gang_kills):
-            async with show_progress(progress, f"{cards} free cards are in the pool"):
-                await view.until(lambda: view.available(POOL) == cards, WITHIN, lambda: str(list(view.pools)))
+            await slots_available(view, POOL, cards, progress)
             runs.append(await _run(view, plane, sizes, progress, kills))
     calm, killed = runs
     what = f"{sizes.gangs} gangs of {SIZE} for {cards} cards"
@@ -203,8 +193,7 @@ async def _kill(plane: ControlPlane, times: int, until: float) -> int:
         if state.phase != "ready" or state.identity is None or state.identity == last:
             continue
         with suppress(OSError, aiohttp.ClientError):
-            found = Subject(plane.dir, state.name, state.pid, state.started, state.ports["health"], 0)
-            if total(await found.metrics(), "gpu_leader"):
+            if total(await Subject.of(plane.dir, state).metrics(), "gpu_leader"):
                 await asyncio.sleep(chance.uniform(*LEADS))
                 state.identity.signal(signal.SIGKILL)
                 last, kills = state.identity, kills + 1

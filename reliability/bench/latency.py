@@ -22,12 +22,11 @@ from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
 from reliability.bench.environment import MANAGER
-from reliability.bench.fleet import CARDS, SHAPE
+from reliability.bench.fleet import CARDS
 from reliability.bench.rows import Result, Row, Sizes
+from reliability.bench.whole_cluster import ready_for_pooling, whole_cluster
 from reliability.kit.actors import create_namespace
 from reliability.kit.progress import show_progress
-from sim import controlplane
-from sim.cluster import Options, bring_up
 from sim.view import LateError, View
 from sim.workload import gpu_pod
 from tools.errors import UserError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 POOL, TEAM = "bench", "bench-team"
-READY_SECONDS, STEP_SECONDS = 120.0, 30.0
+STEP_SECONDS = 30.0
 RETRY = 0.05
 
 
@@ -73,13 +72,8 @@ class Way:
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a cluster in `folder`; raises UserError."""
     nodes = -(-sizes.repeats // CARDS)
-    try:
-        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}"), progress)
+    with whole_cluster(folder, nodes, progress) as plane:
         ways = asyncio.run(_measure(plane.kubeconfig, nodes, sizes, progress))
-    except LateError as late:
-        raise UserError(str(late)) from late
-    finally:
-        controlplane.down(folder)
     return Result(
         _rows(ways), {"nodes": nodes, "cards": nodes * CARDS, "gap": sizes.gap, "ways": list(map(asdict, ways))}
     )
@@ -104,8 +98,7 @@ def _rows(ways: list[Way]) -> tuple[Row, ...]:
 async def _measure(kubeconfig: Path, nodes: int, sizes: Sizes, progress: Progress) -> list[Way]:
     async with View(kubeconfig) as view:
         track = Track(view)
-        async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
-            await view.until(lambda: view.ready() == nodes, READY_SECONDS, view.unready)
+        await ready_for_pooling(view, nodes, progress)
         await create_namespace(view.client, TEAM, manager=MANAGER)
         pool = {"metadata": {"name": POOL}, "spec": {"allocation": {"mode": "Exclusive"}}}
         kind = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind}

@@ -25,18 +25,18 @@ from controllers.runtime.store import Store
 from reliability.bench import stats
 from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation, Creators
 from reliability.bench.environment import MANAGER
-from reliability.bench.fleet import CARDS, SHAPE
+from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import POOL, cards
 from reliability.bench.quiet import wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
+from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
 from reliability.kit.actors import create_pool
 from reliability.kit.process import total
 from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.caches import kept
-from sim.cluster import Options, bring_up
-from sim.view import LateError, View
+from sim.view import View
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class Burst:
     """Pods that had their card when they were created."""
     took: stats.Summary
     too_many: int
-    """Pods that were let go on beyond the cards that there are; which card each gets is kubelet's to say."""
+    """Pods that were released beyond the cards that there are; which card each gets is kubelet's to say."""
     given: int
-    """Pods that were let go on in the end."""
+    """Pods that were released in the end."""
     all_given: float
     """Seconds from the first creation to the last card's promise."""
 
@@ -81,22 +81,15 @@ class Quiet:
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a cluster in `folder`; raises UserError."""
     nodes = -(-sizes.queue_cards // CARDS)
-    try:
-        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}"), progress)
+    with whole_cluster(folder, nodes, progress) as plane:
         return asyncio.run(_measure(plane, nodes, sizes, progress))
-    except LateError as late:
-        raise UserError(str(late)) from late
-    finally:
-        controlplane.down(folder)
 
 
 async def _measure(plane: ControlPlane, nodes: int, sizes: Sizes, progress: Progress) -> Result:
     async with View(plane.kubeconfig) as view:
-        async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
-            await view.until(lambda: view.ready() == nodes, WITHIN, view.unready)
+        await ready_for_pooling(view, nodes, progress)
         await create_pool(view.client, POOL, manager=MANAGER, deviceAssignment={"requireAnnotation": False})
-        async with show_progress(progress, f"{sizes.queue_cards} cards come into the pool"):
-            await view.until(lambda: view.available(POOL) >= sizes.queue_cards, WITHIN, lambda: str(list(view.pools)))
+        await slots_available(view, POOL, nodes * CARDS, progress)
         async with Creators(plane, view.client) as creators:
             return await _Bench(view, plane, creators, sizes, progress).run()
 
@@ -109,7 +102,7 @@ class _Bench:
         self._sizes, self._progress = sizes, progress
         found = controlplane.status(plane.dir).processes
         self._processes = {
-            name: Subject(plane.dir, name, state.pid, state.started, state.ports["health"], 0)
+            name: Subject.of(plane.dir, state)
             for name, state in found.items()
             if name == names.POOL_CONTROLLER or name.startswith(names.WEBHOOK)
         }
@@ -249,7 +242,7 @@ def _rows(burst: Burst, freed: list[float], series: list[float], quiet: Quiet) -
             digits=0,
             exactly=burst.pods,
         ),
-        Row("  pods let go on beyond the cards", burst.too_many, digits=0, exactly=0.0),
+        Row("  pods released beyond the cards", burst.too_many, digits=0, exactly=0.0),
         Row("  p99 of a creation", 1000 * burst.took.p99, "ms", 0, at_most=250.0),
         Row("  p50 of a creation", 1000 * burst.took.p50, "ms", 0),
         Row("  had their card when they were created", burst.at_once, digits=0),

@@ -24,6 +24,7 @@ from sim.controlplane import ProcessSpec, Ready
 from sim.controlplane.client import log_tail
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
+from sim.controlplane.state import ProcessState
 from sim.module.processes import Timers, module_process
 from tools.errors import UserError
 
@@ -46,6 +47,11 @@ class Subject:
     """Of its metrics."""
     log_from: int
     """Where its part of the log begins, in bytes."""
+
+    @classmethod
+    def of(cls, folder: Path, state: ProcessState) -> Subject:
+        """One that runs already; all of its log is its part."""
+        return cls(folder, state.name, state.pid, state.started, state.ports["health"], 0)
 
     @classmethod
     def start(cls, folder: Path, spec: ProcessSpec, *, wait: bool) -> Subject:

@@ -6,7 +6,6 @@ again, whatever an API server or a webhook says in the meantime.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import suppress
 from functools import partial
@@ -17,10 +16,9 @@ import orjson
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
 from controllers.runtime.errors import AlreadyExists, Invalid, NotFound, RuntimeFault
-from reliability.faults.environment import LOOK, MANAGER, PACE, SETTINGS, TEAM
+from reliability.faults.environment import MANAGER, PACE, SETTINGS, TEAM
 from reliability.kit.actors import retry
 from sim.nodes.names import FAULT
-from sim.view import LateError
 from sim.workload import gpu_pod, gpupool
 
 if TYPE_CHECKING:
@@ -253,15 +251,13 @@ class Actors:
 
     async def unreserved(self, card: str) -> None:
         """A card is reserved for nobody, as the API server says: a cache may not have seen the reservation yet."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with suppress(RuntimeFault):
-                found = orjson.loads(await self._client.get(resources.GPUDEVICE, card))
-                if not (reservations := found["status"].get("reservations")):
-                    return
-                if time.monotonic() > deadline:
-                    raise LateError(f"{card} is still reserved: {reservations}; {self._summary()}")
-            await asyncio.sleep(LOOK)
+
+        async def free() -> None:
+            found = orjson.loads(await self._client.get(resources.GPUDEVICE, card))
+            if reservations := found["status"].get("reservations"):
+                raise RuntimeFault(f"{card} is still reserved: {reservations}; {self._summary()}")
+
+        await retry(free, PATIENCE)
 
     async def in_pool(self, card: str, pool: str | None) -> None:
         """A card is in a pool, or in none and at rest."""
