@@ -62,9 +62,19 @@ def test_what_fails_twice_has_failed(tmp_path: Path, capfd: pytest.CaptureFixtur
 def test_many_failures_are_no_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / again.CACHE
     cache.parent.mkdir(parents=True)
-    cache.write_text(json.dumps({f"test_it.py::test_{n}": True for n in range(again.MOST + 1)}))
+    cache.write_text(json.dumps({f"test_{n}.py::test_it": True for n in range(again.MOST + 1)}))
     assert again.again(tmp_path) == 1
-    assert "6 tests failed, at most 5 get a second run" in capsys.readouterr().err
+    assert "tests of 6 files failed, of at most 5 they get a second run" in capsys.readouterr().err
+
+
+def test_a_file_whose_cluster_could_not_be_had_once_is_one_failure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = 'import pytest\n@pytest.fixture(scope="module")\ndef cluster(): test_fails_once()\n'
+    tests = "".join(f"def test_{n}(cluster): pass\n" for n in range(again.MOST + 1))
+    whole(tmp_path, made + tests + UNSTEADY)
+    assert again.again(tmp_path) == 0
+    assert f"{again.MOST + 1} tests failed in the whole run" in capfd.readouterr().err
 
 
 def test_a_run_that_ended_early_gets_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,13 +21,13 @@ import orjson
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.runtime.connections import ENDING
-from controllers.runtime.errors import ApiError, NotFound
+from controllers.runtime.errors import ApiError, Conflict, NotFound
 from sim import controlplane
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
 from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 from tests.webhook import direct
 
 if TYPE_CHECKING:
@@ -86,16 +86,14 @@ class Story:
         async def write(resource: resources.Resource, name: str) -> None:
             for number in count():
                 body = {"metadata": {"annotations": {"example.com/nudge": str(number)}}}
-                with suppress(NotFound):
+                with suppress(NotFound, Conflict):  # it is made anew; the one that was read has been deleted meanwhile
                     await self.client.merge(resource, name, body, manager="test", namespace=namespace or None)
 
-        writing = [asyncio.create_task(write(*one)) for one in objects]
-        try:
+        async with asyncio.TaskGroup() as group:
+            writing = [group.create_task(write(*one)) for one in objects]
             yield
-        finally:
             for task in writing:
                 task.cancel()
-            await asyncio.gather(*writing, return_exceptions=True)
 
     # --- paragraphs --------------------------------------------------------------------------------
 
@@ -151,13 +149,16 @@ class Story:
         def is_read() -> bool:
             return namespace in self.log.namespaces((names.POOL_CONTROLLER, "get", "pods"))
 
-        async with self.nudged((resources.POD, "again"), namespace=namespace), asyncio.timeout(PATIENCE):
-            while not is_read():
-                await self.people.pod("again", namespace, "waited-for")
-                await self.until(
-                    lambda: is_read() or self._is_told(namespace, "again"), f"pod again of {namespace} to be told"
-                )
-                await self.people.remove(resources.POD, "again", namespace)
+        async def tells() -> bool:
+            await self.people.pod("again", namespace, "waited-for")
+            await self.until(
+                lambda: is_read() or self._is_told(namespace, "again"), f"pod again of {namespace} to be told"
+            )
+            await self.people.remove(resources.POD, "again", namespace)
+            return is_read()
+
+        async with self.nudged((resources.POD, "again"), namespace=namespace):
+            await until(tells, f"{names.POOL_CONTROLLER} to read a pod of {namespace} that somebody else writes")
 
     def _is_told(self, namespace: str, name: str) -> bool:
         found = [pod for pod in self.people.pods(namespace) if pod.name == name]

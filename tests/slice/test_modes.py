@@ -139,8 +139,13 @@ async def test_four_pods_share_a_card(modes: People) -> None:
     await people.running(TEAM, 4)
 
     await people.settled(pool, (4, 4, 0, 0))
-    (card,) = people.cards(pool)
-    assert sorted(taken.pod for taken in card.status.allocations) == ["p0", "p1", "p2", "p3"]
+
+    def holders() -> list[str]:
+        (card,) = people.cards(pool)
+        return sorted(taken.pod for taken in card.status.allocations)
+
+    # A bound pod counts before its node reports it.
+    await people.view.until(lambda: holders() == ["p0", "p1", "p2", "p3"], PATIENCE, lambda: str(holders()))
     found = people.view.pools.get(pool)
     assert found is not None
     assert found.status.capacity is not None

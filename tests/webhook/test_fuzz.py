@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.settings import Settings
+from tests.kit.waiting import PATIENCE
 from tests.webhook import world
 from tests.webhook.test_reserve import Written, reserver
 from webhook.decision import affinity
@@ -58,7 +59,7 @@ ADMISSION = admission()
 def answered(body: bytes) -> dict[str, Any] | None:
     """The response; None where the body is said to be no review. Nothing else may come of it."""
     try:
-        answer = orjson.loads(asyncio.run(ADMISSION.handle(body, 2.0)))
+        answer = orjson.loads(asyncio.run(ADMISSION.handle(body, PATIENCE)))
     except NotAReview:
         return None
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
