@@ -76,6 +76,17 @@ The prefix is Cluster Autoscaler's: such a node counts as one that is still star
 Karpenter takes any key that its NodePool names as a startup taint.
 """
 
+DRIVER_VARIANT: Final = PREFIX + "driver.variant"
+"""Node label that lets one driver's DaemonSet onto a node: `<revision>-<system>-<kernel>`; gpu-driver-controller's."""
+DRIVER_TAINT: Final = PREFIX + "driver"
+"""Key of the taint of nodes whose driver is changed while pods of others could come to their cards."""
+DRIVER_OPT_OUT: Final = PREFIX + "driver-opt-out"
+"""Node label of people: `true` leaves the node's driver as it is."""
+LABEL_DRIVER: Final = PREFIX + "driver"
+"""On DaemonSets, their pods and check pods: the GPUDriver."""
+LABEL_REVISION: Final = PREFIX + "driver-revision"
+"""On the same: the revision."""
+
 # --- annotations --------------------------------------------------------------------------
 ASSIGNMENT: Final = PREFIX + "assignment"
 RETURN: Final = PREFIX + "return"
@@ -97,6 +108,7 @@ COLLECTORS_HASH: Final = PREFIX + "collectors-hash"
 """On the exporter's pods: which version of its list of fields they read."""
 
 FINALIZER_POOL: Final = "gpupool-controller.deckhouse.io/finalizer"
+FINALIZER_DRIVER: Final = "gpu-driver-controller.deckhouse.io/finalizer"
 
 # --- field managers, one for each process (docs/dev/design.md, Field managers) ----------------
 MANAGER_INVENTORY: Final = "gpu-inventory"
@@ -110,6 +122,7 @@ MANAGER_VALIDATE: Final = "gpu-nodeagent-validate"
 MANAGER_PLUGIN: Final = "gpu-nodeagent-device-plugin"
 MANAGER_MIG: Final = "gpu-nodeagent-mig"
 MANAGER_TOOLKIT: Final = "gpu-nodeagent-toolkit"
+MANAGER_DRIVER: Final = "gpu-driver"
 MANAGER_CRDS: Final = "gpu-crds"
 """Also the ServiceAccount of the Job that installs the custom resources' definitions."""
 MANAGER_CLEANUP: Final = "gpu-cleanup"
@@ -120,6 +133,8 @@ INVENTORY: Final = "gpu-inventory-controller"
 BOOTSTRAP: Final = "gpu-bootstrap-controller"
 POOL_CONTROLLER: Final = "gpupool-controller"
 WEBHOOK: Final = "gpu-admission-webhook"
+DRIVER_CONTROLLER: Final = "gpu-driver-controller"
+"""The optional fifth process: drivers on nodes (setting `driver.enabled`)."""
 WEBHOOK_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - the name of a Secret, not one
 WEBHOOK_CONFIGURATION: Final = "gpu-control-plane"
 COVERAGE: Final = "gpu-nfd-coverage"
@@ -173,6 +188,8 @@ FEATURE_DRIVER: Final = "gpu.driver"
 FEATURE_TOOLKIT: Final = "gpu.toolkit"
 FEATURE_VALIDATION: Final = "gpu.validation"
 FEATURE_AGENT: Final = "gpu.agent"
+FEATURE_SYSTEM: Final = "gpu.system"
+"""What the node is: system, kernels, Secure Boot, lockdown, container runtime, whose driver. See `system_facts`."""
 FEATURE_NVML: Final = "gpu.nvml"
 """What NVML tells of each card in a container that has them; each says under which boot and which driver."""
 

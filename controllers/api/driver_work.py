@@ -1,0 +1,89 @@
+"""What gpu-driver-controller does to a node: `status.driverWork` and `lastDriverWork` of a GPUNodeInventory.
+
+The phase is the only memory of the work beside the node's label `gpu.deckhouse.io/driver.variant`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from controllers.api.record import Timestamp, record
+
+Phase = Literal[
+    "Preflight",
+    "Queued",
+    "Withdrawing",
+    "Draining",
+    "Clearing",
+    "Removing",
+    "Installing",
+    "Validating",
+    "Relayout",
+    "Returning",
+    "Soaking",
+    "Blocked",
+    "Deferred",
+    "Failed",
+    "RollingBack",
+    "RolledBack",
+    "Broken",
+    "HandedOver",
+]
+OUT_OF_SERVICE: Final[frozenset[Phase]] = frozenset(
+    ("Withdrawing", "Draining", "Clearing", "Removing", "Installing", "Validating", "Relayout", "HandedOver")
+)
+"""Phases in which the node is decided to be out of service, until the deadline."""
+CLOSED: Final[frozenset[Phase]] = frozenset(("Clearing", "Removing", "Installing", "HandedOver"))
+"""Phases in which nothing of the module may hold the driver open."""
+
+
+@record
+class DriverWork:
+    """What is done to the node for its driver's sake."""
+
+    driver: Annotated[str, Field(max_length=253)]
+    """The GPUDriver."""
+    from_: Annotated[str | None, Field(max_length=63, alias="from")] = None
+    """The variant that the node had; absent without one."""
+    to: Annotated[str | None, Field(max_length=63)] = None
+    """The variant that it is to have; absent where none is."""
+    phase: Phase
+    """How far it is."""
+    reason: Annotated[str | None, Field(max_length=63)] = None
+    """Why it is no further."""
+    message: Annotated[str | None, Field(max_length=1024)] = None
+    """What was found, what was expected and what to do."""
+    attempt: Annotated[int, Field(ge=1)] = 1
+    """Which try it is."""
+    since: Timestamp
+    """When the phase began."""
+    deadline: Timestamp | None = None
+    """When the phase has to be over; after that the node is judged by its own checks."""
+    retry_at: Timestamp | None = None
+    """When it is tried again by itself, in phases that wait."""
+    wave: Annotated[int | None, Field(ge=0)] = None
+    """The wave of the rollout in which the node was begun; 0 is the canary."""
+    node_uid: Annotated[str, Field(max_length=63, alias="nodeUID")]
+    """uid of the Node: work on another machine of the same name is dropped."""
+    boot_id: Annotated[str | None, Field(max_length=63, alias="bootID")] = None
+    """The node's start in which the phase began."""
+
+
+@record
+class LastDriverWork:
+    """How the last work on the node ended."""
+
+    driver: Annotated[str, Field(max_length=253)]
+    """The GPUDriver."""
+    revision: Annotated[str, Field(max_length=10)]
+    """The revision that it was about."""
+    at: Timestamp
+    """When it ended."""
+    took: Annotated[int, Field(ge=0)]
+    """Seconds that it took from its first phase."""
+    result: Literal["Good", "Failed", "RolledBack"]
+    """How it ended."""
+    reason: Annotated[str | None, Field(max_length=63)] = None
+    """Why it failed."""
