@@ -149,7 +149,7 @@ NODE: Final = (
         "`spec.licensing.secretName`",
     ),
     _row(
-        "PreflightFailed PreflightTimedOut",
+        "PreflightFailed PreflightTimeout",
         "the pod that looks at the node before anything starts there could not do so",
         "`kubectl -n d8-gpu-operator get pods -o wide -l gpu.deckhouse.io/driver=<driver>`, and the pod's log and "
         "Events; it is tried again by itself",

@@ -22,8 +22,8 @@ def _of_node(reasons: str, meaning: str, cure: str) -> Row:
 
 REVISION: Final = (
     _of_revision(
-        "ModuleRefused",
-        "the kernel refuses the driver's module",
+        "ModuleLoad UnknownSymbol",
+        "the kernel refuses the driver's module, or lacks what it needs",
         f"on the node `dmesg | grep -i -e nvidia -e NVRM`; {_AGAIN}",
     ),
     _of_revision(
@@ -38,13 +38,18 @@ REVISION: Final = (
         f"on the node `dmesg | grep -e NVRM -e Xid`; {_AGAIN}",
     ),
     _of_revision(
+        "CudaFailed FabricMismatch",
+        "the driver is loaded, and CUDA does not work with it, or its fabric manager is of another version",
+        f"`kubectl gpu explain node <node>` says what was found; {_AGAIN}",
+    ),
+    _of_revision(
         "OtherVersion",
         "the driver that is loaded is not the one that was asked for",
         "look at the image in `spec.image.overrides`: it has another version in it; or reboot the node, if the former "
         "driver is still loaded",
     ),
     _of_revision(
-        "ValidationTimedOut",
+        "ValidationTimeout",
         "the driver is loaded, and the node's checks did not pass in time",
         "`kubectl gpu explain node <node>` says which check; what it finds is cured as on every day",
     ),
@@ -56,7 +61,7 @@ REVISION: Final = (
 )
 NODE: Final = (
     _of_node(
-        "InstallTimedOut",
+        "InstallTimeout",
         "the driver was not installed in time: 10 minutes precompiled, 30 minutes compiled",
         f"{_LOG}; a slow registry or package repository; it is tried again by itself",
     ),
