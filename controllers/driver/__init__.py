@@ -1,0 +1,1 @@
+"""gpu-driver-controller: which driver each node is to have, and how it comes there."""
