@@ -49,7 +49,7 @@ class DriverWork(Collector):
         oldest: dict[tuple[str, str], float] = {}
         for inventory in self._world.caches.inventories:
             if (work := inventory.status.driver_work) is not None:
-                key = (work.driver, work.phase)
+                key = (work.driver, str(work.phase))
                 phases[key] += 1
                 oldest[key] = max(oldest.get(key, 0.0), now - begun(work.since, now))
         counted = GaugeMetricFamily("gpu_driver_work", "Nodes at work by phase.", labels=["driver", "phase"])

@@ -177,7 +177,7 @@ class World:
             preflight=index.count(BY_PHASE, "Preflight") < self.settings.prefetch_parallel,
             install=index.count(BY_PHASE, "Installing") < self.settings.install_parallel,
             proved=result == "Good" or not self._is_tried(name, driver, wanted, found.stratum),
-            bad=result == "Bad",
+            held=result == "Bad" or bool(self._missing_contents(driver)),
             resumed=known.since if known is not None else None,
         )
 
@@ -229,7 +229,6 @@ class World:
         wanted = self.decisions.revision(driver)
         has = {one.name for one in self.caches.inventories.by(BY_DRIVER, name)}
         has |= {one.name for one in self.caches.inventories if self.decisions.ranking(one.name).winner == name}
-        there = self.decisions.contents(driver)
         return ObservedDriver(
             driver,
             wanted,
@@ -237,9 +236,14 @@ class World:
             self.results(driver),
             self._evidence(driver, wanted),
             self.decisions.overlap(name),
-            tuple(one for one in config_maps_of(driver.spec) if one not in there),
+            self._missing_contents(driver),
             self.enabled,
         )
+
+    def _missing_contents(self, driver: GPUDriver) -> tuple[str, ...]:
+        """ConfigMaps that a GPUDriver names and that are not there."""
+        there = self.decisions.contents(driver)
+        return tuple(name for name in config_maps_of(driver.spec) if name not in there)
 
     def _member(self, name: str, driver: GPUDriver) -> Member | None:
         node, inventory = self.caches.nodes.get(name), self.caches.inventories.get(name)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import told
@@ -115,15 +116,10 @@ def _halted(about: About) -> Finding:
     if place is not None and place.word == "Failed" and place.reason is not None:
         reason = place.reason
     why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
-    where = (
-        "it is given to no node"
-        if about.seen.results.revision == "Bad"
-        else f"no node like these gets it: {listed(bad)}"
-    )
-    do = (
-        f"set another spec.version, or kubectl annotate gpudriver {about.seen.driver.name} gpu.deckhouse.io/resume=true"
-    )
-    return Finding(True, reason, f"revision {about.seen.revision} failed {why}. {where}; {do}"[:1024])
+    everywhere = about.seen.results.revision == "Bad"
+    where = "it is given to no node" if everywhere else f"no node like these gets it: {listed(bad)}"
+    do = f"set another spec.version, or kubectl annotate gpudriver {about.seen.driver.name} {names.RESUME}=true"
+    return Finding(True, reason, f"revision {about.seen.revision} failed {why[:600]}. {where}; {do}")
 
 
 def _overlaps(about: About) -> Finding:
@@ -135,9 +131,7 @@ def _overlaps(about: About) -> Finding:
 def _settings(about: About) -> Finding:
     if not about.seen.missing:
         return Finding(False, "AsExpected", "what the driver names is there")
-    message = (
-        f"ConfigMaps that it names are not there: {listed(about.seen.missing)}; make them, or take their names out"
-    )
+    message = f"there is no ConfigMap {listed(about.seen.missing)}, which it names: make it, or take its name out"
     return Finding(True, "ConfigMapMissing", message)
 
 

@@ -71,6 +71,7 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
     result = seen.results.on(member.stratum)
     kept: tuple[tuple[bool, Reason], ...] = (
         (result == "Bad", "RevisionBad"),
+        (bool(seen.missing), "ConfigMapMissing"),
         (not member.node_ready, "NodeNotReady"),
         (queued and not member.may_start, "NodeCordoned"),
         (queued and seen.driver.spec.rollout.paused, "RolloutPaused"),

@@ -24,11 +24,10 @@ async def caught_up(client: Client, resource: Resource, store: Store[KubeObject]
 
     Slots are counted by what nodes' records say: one that the former leader gave a moment before it ended must be seen.
     """
-    body = await client.request("GET", resource.path(None), query={})
-    behind = {
-        item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in orjson.loads(body)["items"]
-    }
-    observed = int(orjson.loads(body)["metadata"]["resourceVersion"])
+    listed = orjson.loads(await client.request("GET", resource.path(None), query={}))
+    metas = [item["metadata"] for item in listed["items"]]
+    behind = {meta["name"]: int(meta["resourceVersion"]) for meta in metas}
+    observed = int(listed["metadata"]["resourceVersion"])
     while store.observed < observed:
         known = ((store.get(name), at) for name, at in behind.items())
         if all(found is not None and version(found) >= at for found, at in known):

@@ -117,9 +117,8 @@ class Reconciler:
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         self.variants.daemonset_changed(old, new)
-        self.variants.enqueue_settled(
-            {value for one in (old, new) if one is not None for value in variants_of_node(one)}
-        )
+        both = (one for one in (old, new) if one is not None)
+        self.variants.enqueue_settled({value for one in both for value in variants_of_node(one)})
 
     def _look_at(self, node: str) -> None:
         """What is decided about a node may be another answer now: for itself, and for the GPUDrivers that match it."""

@@ -190,7 +190,7 @@ def _blocked(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: B
 def _look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
     seen = draft.seen
-    if not seen.node or not seen.node.ready or seen.slots.bad:
+    if not seen.node or not seen.node.ready or seen.slots.held:
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
@@ -231,7 +231,7 @@ def _queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) 
     seen, fresh = draft.seen, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         _look_at(draft, driver, target)
-    elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.bad):
+    elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.held):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:
