@@ -19,6 +19,8 @@ NODE: Final = 30
 """Exit code: the node is at fault, such as a full disk or a module that cannot be unloaded without a reboot."""
 REVISION: Final = 40
 """Exit code: the revision is at fault, such as a module that the kernel refuses."""
+CUT: Final = 4096
+"""Bytes at which kubelet cuts a termination message."""
 HOLDERS_MAX: Final = 16
 TEXT_MAX: Final = 256
 

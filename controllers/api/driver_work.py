@@ -32,9 +32,12 @@ Phase = Literal[
     "HandedOver",
 ]
 OUT_OF_SERVICE: Final[frozenset[Phase]] = frozenset(
-    ("Withdrawing", "Draining", "Clearing", "Removing", "Installing", "Validating", "Relayout", "HandedOver")
+    ("Withdrawing", "Draining", "Clearing", "Removing", "Installing", "Relayout", "HandedOver")
 )
-"""Phases in which the node is decided to be out of service, until the deadline."""
+"""Phases in which the node is decided to be out of service, until the deadline.
+
+Not Validating: there the node's own checks say whether it is ready, and gpu-driver-controller waits for their word.
+"""
 CLOSED: Final[frozenset[Phase]] = frozenset(("Clearing", "Removing", "Installing", "HandedOver"))
 """Phases in which nothing of the module may hold the driver open."""
 
@@ -55,10 +58,14 @@ class DriverWork:
     """Why it is no further."""
     message: Annotated[str | None, Field(max_length=1024)] = None
     """What was found, what was expected and what to do."""
+    fault: Literal["Revision", "Node"] | None = None
+    """Of what has failed: the revision's fault, on every node of its kind, or the node's alone."""
     attempt: Annotated[int, Field(ge=1)] = 1
     """Which try it is."""
     since: Timestamp
     """When the phase began."""
+    begun: Timestamp | None = None
+    """When the first phase of this work began."""
     deadline: Timestamp | None = None
     """When the phase has to be over; after that the node is judged by its own checks."""
     retry_at: Timestamp | None = None
