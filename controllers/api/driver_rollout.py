@@ -48,9 +48,9 @@ class Window:
 
     days: Annotated[tuple[Day, ...], Field(max_length=7), Atomic] = ()
     """Days of the week; every day, when left out."""
-    from_: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", alias="from")]
+    from_: Annotated[str, Field(max_length=5, pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", alias="from")]
     """When it begins, as 06:00."""
-    to: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+    to: Annotated[str, Field(max_length=5, pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
     """When it ends; later than its beginning."""
 
 
