@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--run", type=Path, default=Path(files.RUN), help=f"the host's {files.RUN}")
     prepare.add_argument("--digest", required=True, help="DRIVER_CONFIG_DIGEST of the driver that is to come")
     prepare.add_argument("--mode", choices=("Compiled", "Precompiled"), required=True, help="how its modules come")
-    prepare.add_argument("--version", default="", help="its whole version, where that is known")
+    prepare.add_argument("--version", default="", help="its version or branch (default: any)")
     prepare.add_argument("--mofed", choices=("host", "container"), default="", help="whose MOFED is to be loaded first")
     about = "file to write where the node needs a reboot, for programs that read it"
     prepare.add_argument("--reboot-sentinel", type=Path, help=about)

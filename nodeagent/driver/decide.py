@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
+from controllers.domain.driver.choice import is_wanted
 from controllers.domain.wording import listed
+from nodeagent.host.modules import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +36,7 @@ class Wanted:
     """As its container is told it: DRIVER_CONFIG_DIGEST."""
     compiled: bool
     version: str = ""
-    """Whole; empty where only the branch is known."""
+    """Whole, or its branch; empty where any is right."""
     mofed: str = ""
     """Whose MOFED has to be loaded before it: `host`, `container`; empty for nobody's."""
 
@@ -58,11 +60,15 @@ def stays(wanted: Wanted, found: Found) -> bool:
     it does not start it while somebody uses them (controllers/driver/pods/scripts/wrapper.sh).
     """
     main = found.modules.get("nvidia")
-    if main is None or main.state != "live" or (wanted.version and main.version not in ("", wanted.version)):
+    if main is None or main.state != LIVE or not _is_version(wanted, main):
         return False
     if wanted.compiled and found.state == wanted.digest:
         return True
     return found.mark == wanted.digest and in_use(found.modules, compiled=wanted.compiled)
+
+
+def _is_version(wanted: Wanted, main: KernelModule) -> bool:
+    return not (wanted.version and main.version) or is_wanted(wanted.version, main.version)
 
 
 def in_use(modules: Mapping[str, KernelModule], *, compiled: bool) -> bool:

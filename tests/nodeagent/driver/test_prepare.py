@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
+from controllers.api.reasons import driver_failed
 from controllers.domain.driver import files
 from nodeagent.driver import decide, looking
 from nodeagent.driver.__main__ import run
@@ -303,5 +304,7 @@ def test_the_program_says_whose_fault_it_is_and_leaves_a_note_for_who_reboots(
     assert '"reason":"RebootRequired"' in capsys.readouterr().out
 
 
-def test_every_reason_of_a_refusal_has_an_exit_code() -> None:
+def test_every_reason_of_a_refusal_is_in_the_catalogue() -> None:
+    known = {reason for row in driver_failed.ROWS for _, _, reason in row.cells()}
+    assert set(decide.CODES) <= known
     assert set(decide.CODES.values()) <= {WAIT, NODE}
