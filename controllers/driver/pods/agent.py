@@ -33,10 +33,8 @@ def look(given: Inputs) -> Json:
 def prepare(given: Inputs) -> Json:
     """The container that clears the way for the driver's, or says what is in it."""
     spec, choice = given.driver.spec, given.choice
-    flags = [f"--digest={choice.variant.revision}", f"--mode={choice.mode}"]
+    flags = [f"--digest={choice.variant.value}", f"--mode={choice.mode}", f"--version={choice.version}"]
     mounts = [*host.AGENT]
-    if spec.version.count("."):
-        flags.append(f"--version={spec.version}")
     if spec.rdma.enabled:
         flags.append("--mofed=host" if spec.rdma.host_mofed else "--mofed=container")
     if given.reboot_sentinel:

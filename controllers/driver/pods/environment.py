@@ -19,7 +19,7 @@ def of_driver(given: Inputs) -> list[Json]:
     told = {
         # No runtime may put cards into the container that brings their driver.
         names.VISIBLE_DEVICES: names.NO_DEVICES,
-        "DRIVER_CONFIG_DIGEST": given.choice.variant.revision,
+        "DRIVER_CONFIG_DIGEST": given.choice.variant.value,
         # For the scripts beside NVIDIA's program.
         "DRIVER_MODE": given.choice.mode,
         "KERNEL_MODULE_TYPE": given.choice.modules.lower(),

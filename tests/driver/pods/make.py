@@ -14,12 +14,17 @@ AGENT: Final = "registry.local/gpu-control-plane/nodeagent:dev"
 REVISION: Final = "0123456789"
 KERNEL: Final = "6.8.0-71-generic"
 COMPILED: Final = Install(
-    Variant(REVISION, "ubuntu24.04"), "Compiled", "nvcr.io/nvidia/driver:580.178.04-ubuntu24.04", "Open"
+    Variant(REVISION, "ubuntu24.04"), "Compiled", "nvcr.io/nvidia/driver:580.178.04-ubuntu24.04", "580.178.04"
 )
 PRECOMPILED: Final = Install(
-    Variant(REVISION, "ubuntu24.04", KERNEL), "Precompiled", f"nvcr.io/nvidia/driver:580-{KERNEL}-ubuntu24.04", "Open"
+    Variant(REVISION, "ubuntu24.04", KERNEL), "Precompiled", f"nvcr.io/nvidia/driver:580-{KERNEL}-ubuntu24.04", "580"
 )
-RHEL: Final = Install(Variant(REVISION, "rhel9"), "Compiled", "nvcr.io/nvidia/driver:580.178.04-rhel9", "Proprietary")
+RHEL: Final = Install(
+    Variant(REVISION, "rhel9", modules="Proprietary"),
+    "Compiled",
+    "nvcr.io/nvidia/driver:580.178.04-rhel9",
+    "580.178.04",
+)
 CLUSTER_PROXY: Final = Proxy(http="http://proxy:3128", https="http://proxy:3128", no="10.0.0.0/8")
 
 

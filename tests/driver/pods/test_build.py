@@ -138,16 +138,16 @@ def test_a_check_changes_nothing_and_ends(name: str) -> None:
     assert "securityContext" not in containers(name)["image"], "the driver's image has no privilege here"
 
 
-def test_a_variant_of_another_kernel_has_another_object_and_the_same_digest() -> None:
+def test_a_variant_of_another_kernel_has_another_object_and_another_digest() -> None:
     other = Install(
-        Variant(PRECOMPILED.variant.revision, "ubuntu24.04", "6.8.0-90-generic"), "Precompiled", "r/d:t", "Open"
+        Variant(PRECOMPILED.variant.revision, "ubuntu24.04", "6.8.0-90-generic"), "Precompiled", "r/d:t", "580"
     )
     one, two = (build.daemonset(SMALL, choice, AGENT) for choice in (PRECOMPILED, other))
     assert one["spec"]["selector"] != two["spec"]["selector"]
     digests = [
         environment(each["spec"]["template"]["spec"]["containers"][0])["DRIVER_CONFIG_DIGEST"] for each in (one, two)
     ]
-    assert digests[0] == digests[1]
+    assert digests[0] != digests[1]
 
 
 def test_the_repositories_of_a_precompiled_driver_are_not_asked_for() -> None:
@@ -174,7 +174,7 @@ def test_the_clusters_proxies_can_be_turned_off() -> None:
 
 @pytest.mark.parametrize("system", ["flatcar4230.2.1", "debian12", "9", ""])
 def test_a_system_whose_folders_nobody_knows_gets_none_of_these_files(system: str) -> None:
-    choice = Install(Variant("0123456789", system), "Compiled", "r/d:t", "Open")
+    choice = Install(Variant("0123456789", system), "Compiled", "r/d:t", "580.178.04")
     made = build.configmap(SMALL, choice, files=Files({"a.repo": "x"}, {}))
     assert (made is None) is not system.startswith("debian")
 
