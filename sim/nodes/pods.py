@@ -17,10 +17,29 @@ class Waiting:
 
 
 @record
+class Running:
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
+
+@record
+class Terminated:
+    """How a container ended."""
+
+    exit_code: int = 0
+    started_at: str | None = None
+    finished_at: str | None = None
+    message: str = ""
+
+
+@record
 class ContainerState:
     """A container's state, as far as it is read."""
 
     waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
 
 
 @record
@@ -29,7 +48,9 @@ class ContainerStatus:
 
     name: str = ""
     ready: bool = False
+    restart_count: int = 0
     state: ContainerState = Field(default_factory=ContainerState)
+    last_state: ContainerState = Field(default_factory=ContainerState)
 
 
 @record
@@ -77,15 +98,26 @@ class PodSpec(kube.PodSpec):
     """A pod's spec."""
 
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
+
+
+@record
+class PodCondition(kube.PodCondition):
+    """A condition of a pod."""
+
+    last_transition_time: str | None = None
 
 
 @record
 class PodStatus(kube.PodStatus):
     """A pod's status."""
 
+    conditions: tuple[PodCondition, ...] = ()
+
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 @record
@@ -100,6 +132,17 @@ class Pod(kube.Pod):
         """Which component of the module it is, and on probation here; empty where it is none."""
         ours = self.metadata.namespace == api.NAMESPACE
         return self.metadata.labels.get(api.LABEL_COMPONENT, "") if ours else ""
+
+    @property
+    def driver(self) -> str:
+        """The GPUDriver of which it brings the driver, or looks for it; empty where it is no such pod."""
+        ours = self.metadata.namespace == api.NAMESPACE
+        return self.metadata.labels.get(api.LABEL_DRIVER, "") if ours else ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether a DaemonSet keeps it: of the pods of a driver, one that installs it rather than looks."""
+        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
 
     @property
     def started(self) -> bool:
