@@ -64,7 +64,7 @@ class Look:
     boot_id: Annotated[str, Field(max_length=63, alias="bootID")] = ""
     """The node's start."""
     secure_boot: bool | None = None
-    """Whether the firmware checks signatures; unknown on machines without UEFI."""
+    """Whether the firmware checks signatures; false on machines without UEFI, None where it cannot be seen."""
     lockdown: Annotated[str, Field(max_length=32)] = ""
     """The kernel's lockdown mode: none, integrity or confidentiality; empty where the kernel has none."""
     modules: Annotated[tuple[Module, ...], Field(max_length=16)] = ()

@@ -42,13 +42,13 @@ class SystemFacts:
     next_kernel: str = ""
     """Release of the newest installed kernel, where it is another one."""
     secure_boot: bool | None = None
-    """Whether the firmware checks signatures."""
+    """Whether the firmware checks signatures; false on machines without UEFI, None where it cannot be seen."""
     lockdown: str = ""
     """The kernel's lockdown mode: none, integrity or confidentiality; empty where the kernel has none."""
     runtime: str = ""
-    """Kind of the container runtime: containerd, cri-o, docker, k3s, rke2."""
+    """Kind of the container runtime: containerd, cri-o, docker, k3s, rke2, k0s, microk8s."""
     runtime_config: str = ""
-    """The file that configures it, as the host calls it."""
+    """The file, or folder, that usually configures it and is there, as the host calls it."""
     driver_source: str = ""
     """Whose driver is loaded or installed: host, container; empty without one."""
     holders: int | None = None
