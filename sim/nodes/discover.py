@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from controllers.api import system_facts
 from nodeagent.discover.feature import difference, report
-from nodeagent.host.facts.records import Toolkit
+from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
@@ -26,9 +25,8 @@ ROOT = "/run/nvidia/driver"
 
 def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
     """The features by their form."""
-    told = report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine)), boot_id)
-    told["attributes"][api.FEATURE_SYSTEM] = {"elements": system_facts.write(machine.host.facts(machine.source))}
-    return told
+    system = System(machine.host.facts(machine.source))
+    return report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine), system), boot_id)
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,12 @@ The kernel that runs is the one that the Node names (`status.nodeInfo.kernelVers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.system_facts import SystemFacts
+from controllers.domain.driver.systems import system_of
+from nodeagent.host.system import CONFIGURATIONS
 from sim.nodes import names
 
 if TYPE_CHECKING:
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from sim.hardware.catalogue import System
 
 CONTAINERD: Final = "containerd"
-CONFIGS: Final = {CONTAINERD: "/etc/containerd/config.toml", "cri-o": "/etc/crio/crio.conf"}
-FAMILIES: Final = frozenset(("rhel", "rocky", "ol", "centos"))
-"""Systems of which the major version alone counts."""
 _FLAGS: Final = ("bare", "secure-boot")
 _VALUES: Final = ("next-kernel", "lockdown", "runtime", "mofed")
 
@@ -54,8 +53,7 @@ class Host:
     @property
     def system(self) -> str:
         """`<ID><VERSION_ID>`, of RHEL and its kin with the major version alone."""
-        version = self.os_version.partition(".")[0] if self.os_id in FAMILIES else self.os_version
-        return f"{self.os_id}{version}"
+        return system_of(self.os_id, self.os_version)
 
     def facts(self, source: str) -> SystemFacts:
         """What the node agent tells of it; `source`: whose driver is loaded or installed."""
@@ -68,7 +66,7 @@ class Host:
             secure_boot=self.secure_boot,
             lockdown=self.lockdown,
             runtime=self.runtime,
-            runtime_config=CONFIGS.get(self.runtime, ""),
+            runtime_config=next((f"/{path}" for path in CONFIGURATIONS.get(self.runtime, ())), ""),
             driver_source=source,
         )
 
@@ -79,10 +77,9 @@ def host(node: Node, catalogue: Catalogue) -> Host:
     system = catalogue.system_named(annotations.get(names.SYSTEM, ""))
     words = sorted({word.strip() for word in annotations.get(names.HOST, "").split(",")} - {""})
     values = {key: value for key, _, value in (word.partition("=") for word in words) if key in _VALUES and value}
-    return Host(
-        os_id=system.release.get("ID", ""),
-        os_version=system.release.get("VERSION_ID", ""),
-        kernel=kernel(node, system),
+    return replace(
+        of(system),
+        kernel=node.status.node_info.kernel_version or system.kernel,
         next_kernel=values.get("next-kernel", ""),
         bare="bare" in words,
         secure_boot="secure-boot" in words,
@@ -93,6 +90,6 @@ def host(node: Node, catalogue: Catalogue) -> Host:
     )
 
 
-def kernel(node: Node, system: System) -> str:
-    """The kernel that runs."""
-    return node.status.node_info.kernel_version or system.kernel
+def of(system: System) -> Host:
+    """A host with that system, on which nothing is unusual."""
+    return Host(system.release.get("ID", ""), system.release.get("VERSION_ID", ""), system.kernel)
