@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from controllers.domain.driver.variant import Modules
+
 if TYPE_CHECKING:
+    from controllers.api.reasons.typed import Reason
     from controllers.domain.driver.variant import Variant
 
-Modules = Literal["Open", "Proprietary"]
+__all__ = ["Blocked", "Choice", "Host", "Install", "Modules", "OptedOut", "Unknown", "is_wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +22,13 @@ class Install:
     mode: Literal["Precompiled", "Compiled"]
     image: str
     """With tag or digest."""
-    modules: Modules
-    """Which flavour of the kernel modules."""
+    version: str
+    """What the driver is to report (`is_wanted`): a whole version, or the branch where the image is precompiled."""
+
+    @property
+    def modules(self) -> Modules:
+        """Which flavour of the kernel modules."""
+        return self.variant.modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +40,19 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class OptedOut:
+    """The node is left as it is in every respect, whatever it has."""
+
+    why: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True)
 class Blocked:
     """No driver can come onto the node."""
 
-    reason: str
-    """A reason of the catalogue."""
+    reason: Reason
+    """A reason of condition Blocked (controllers/api/reasons/driver_blocked.py)."""
     message: str
     """What was found, what was expected and what to do."""
 
@@ -49,4 +65,9 @@ class Unknown:
     """For people."""
 
 
-Choice = Install | Host | Blocked | Unknown
+Choice = Install | Host | OptedOut | Blocked | Unknown
+
+
+def is_wanted(wanted: str, reported: str) -> bool:
+    """Whether a driver that reports this version is the one that is wanted: the same, or one of the wanted branch."""
+    return reported == wanted or reported.startswith(f"{wanted}.")

@@ -1,20 +1,23 @@
-"""A variant: one revision of a driver for one system and, where its modules are precompiled, one kernel. Pure.
+"""A variant: one revision of a driver for one system, flavour and, where its image is for one kernel, kernel. Pure.
 
 It is the value of the node label `gpu.deckhouse.io/driver.variant`, and names the DaemonSet whose pods come to nodes
-with that value.
+with that value. Two nodes of one variant get the same pod.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+Modules = Literal["Open", "Proprietary"]
 REVISION_LENGTH: Final = 10
 KERNEL_LENGTH: Final = 8
 ANY: Final = "any"
-"""In place of the kernel, where the modules are compiled on the node."""
+"""In place of the kernel, where the image serves every kernel of the system."""
 SYSTEM_MAX: Final = 40
+PROPRIETARY: Final = "-p"
+"""End of the value where the modules are the proprietary ones: one driver may have nodes of both flavours."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,14 +29,16 @@ class Variant:
     system: str
     """`<ID><VERSION_ID>`, such as ubuntu24.04."""
     kernel: str = ""
-    """Release of the kernel, where the modules are precompiled for it; empty where they are compiled."""
+    """Release of the kernel, where the image was chosen for it; empty where it serves all kernels of the system."""
+    modules: Modules = "Open"
+    """Flavour of the kernel modules."""
 
     @property
     def value(self) -> str:
         """The label's value, at most 63 characters."""
         system = self.system if len(self.system) <= SYSTEM_MAX else _digest(self.system)[:REVISION_LENGTH]
         kernel = _digest(self.kernel)[:KERNEL_LENGTH] if self.kernel else ANY
-        return f"{self.revision}-{system}-{kernel}"
+        return f"{self.revision}-{system}-{kernel}{PROPRIETARY if self.modules == 'Proprietary' else ''}"
 
     @property
     def object_name(self) -> str:

@@ -1,0 +1,133 @@
+"""How a driver failed on a node: reasons of conditions Failed and Halted of a GPUDriver, and of `driverWork`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controllers.api.names import MANAGER_DRIVER
+from controllers.api.reasons.row import NOTHING, Row
+
+OWNER: Final = MANAGER_DRIVER
+_LOG: Final = "`kubectl -n d8-gpu-operator logs -l gpu.deckhouse.io/driver=<driver> -c nvidia-driver-ctr --tail=100`"
+_AGAIN: Final = "put another version into `spec.version`, or the former one back"
+
+
+def _of_revision(reasons: str, meaning: str, cure: str) -> Row:
+    return Row("Failed Halted", "True", reasons, meaning, cure)
+
+
+def _of_node(reasons: str, meaning: str, cure: str) -> Row:
+    return Row("Failed", "True", reasons, meaning, cure)
+
+
+REVISION: Final = (
+    _of_revision(
+        "ModuleLoad UnknownSymbol",
+        "the kernel refuses the driver's module, or lacks what it needs",
+        f"on the node `dmesg | grep -i -e nvidia -e NVRM`; {_AGAIN}",
+    ),
+    _of_revision(
+        "BuildFailed",
+        "the modules could not be compiled on the node: the version does not know its kernel, or its compiler is "
+        "another one",
+        f"{_LOG}; {_AGAIN}, or boot an older kernel",
+    ),
+    _of_revision(
+        "CardsLost",
+        "the driver is loaded, and fewer cards answer than before",
+        f"on the node `dmesg | grep -e NVRM -e Xid`; {_AGAIN}",
+    ),
+    _of_revision(
+        "CudaFailed FabricMismatch",
+        "the driver is loaded, and CUDA does not work with it, or its fabric manager is of another version",
+        f"`kubectl gpu explain node <node>` says what was found; {_AGAIN}",
+    ),
+    _of_revision(
+        "OtherVersion",
+        "the driver that is loaded is not the one that was asked for",
+        "look at the image in `spec.image.overrides`: it has another version in it; or reboot the node, if the former "
+        "driver is still loaded",
+    ),
+    _of_revision(
+        "ValidationTimeout",
+        "the driver is loaded, and the node's checks did not pass in time",
+        "`kubectl gpu explain node <node>` says which check; what it finds is cured as on every day",
+    ),
+    _of_revision(
+        "DriverPodFailed",
+        "the driver's container ends again and again and does not say why",
+        f"{_LOG}; {_AGAIN}",
+    ),
+)
+NODE: Final = (
+    _of_node(
+        "InstallTimeout",
+        "the driver was not installed in time: 10 minutes precompiled, 30 minutes compiled",
+        f"{_LOG}; a slow registry or package repository; it is tried again by itself",
+    ),
+    _of_node(
+        "OldDriverStuck",
+        "the driver that was there could not be unloaded",
+        "end what the message names, or reboot the node",
+    ),
+    _of_node(
+        "DriverLocked",
+        "another driver container on the node holds its lock",
+        "end the other driver's pod; where there is none, remove `/run/nvidia/nvidia-driver.pid` on the node",
+    ),
+    _of_node(
+        "DevicesHeld",
+        "processes hold a driver's devices open; nothing of it is ended by the module",
+        "end the pods or processes that the message names; it is tried again by itself",
+    ),
+    _of_node(
+        "RebootRequired",
+        "a kernel module can be neither used nor unloaded",
+        "reboot the node: `kubectl drain <node>` first if it has pods; the work goes on by itself after that",
+    ),
+    _of_node(
+        "DiskFull",
+        "the node has too little space for the image and what it builds",
+        "on the node `crictl rmi --prune`, or a larger disk; it is tried again by itself",
+    ),
+    _of_node(
+        "RepositoryUnreachable",
+        "the package repositories do not answer from the node",
+        "look at `spec.build.repositories`, `spec.build.proxy`, `spec.build.certificates` and the nodes' network; it "
+        "is tried again by itself",
+    ),
+    _of_node(
+        "HeadersMissing",
+        "the running kernel's headers are neither on the node nor in its package repositories",
+        "install `linux-headers-<kernel>` (`kernel-devel`) on the node, or give repositories in "
+        "`spec.build.repositories`",
+    ),
+    _of_node(
+        "NouveauLoaded",
+        "the kernel's own driver holds the cards and could not be unloaded",
+        "on the node blacklist nouveau, rebuild the initramfs, reboot",
+    ),
+    _of_node(
+        "PullFailed",
+        "the image could not be pulled, though it was when the node was looked at",
+        "`kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/driver=<driver>`; the registry, and the "
+        "node's disk; it is tried again by itself",
+    ),
+    _of_node(
+        "SecretMissing",
+        "a Secret that the driver names is not there, or lacks a key: its pod cannot start",
+        "make the Secret in namespace `d8-gpu-operator`: `spec.image.pullSecrets`, `spec.build.secretEnv`, "
+        "`spec.licensing.secretName`",
+    ),
+    _of_node(
+        "MofedMissing",
+        "RDMA is asked for, and MOFED is not loaded on the node",
+        "install MOFED on the host and set `spec.rdma.hostMofed: true`, or run its container",
+    ),
+)
+ROWS: Final = (
+    *REVISION,
+    *NODE,
+    Row("Failed", "False", "AsExpected", "no node failed with the driver", NOTHING),
+    Row("Halted", "False", "AsExpected", "nothing speaks against the revision that is wanted", NOTHING),
+)
