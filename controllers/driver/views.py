@@ -19,6 +19,14 @@ Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """An object of the module's namespace as it is to be made."""
+
+    name: str
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
 class Slots:
     """What the node may begin now, with regard to all others; cut under the lock under which slots are taken."""
 
@@ -59,10 +67,10 @@ class ObservedNode:
     """What that GPUDriver comes to on this node; None without one."""
     target: Install | None = None
     """The driver that a node without one gets: the choice, or the last good revision while the choice is not proved."""
-    check: Pod | None = None
-    """The pod that looks at the node."""
-    check_body: Json | None = None
-    """That pod as it is to be made for `target`."""
+    checks: tuple[Pod, ...] = ()
+    """Pods that look at the node: the one of `wanted_check`, and those of other targets."""
+    wanted_check: Named | None = None
+    """The pod that looks at the node for `target`, as it is to be made."""
     pod: Pod | None = None
     """The pod of the driver's DaemonSet that the node's label names."""
     objects: Objects = field(default_factory=Objects)
