@@ -54,11 +54,34 @@ class ContainerStatus:
 
 
 @record
+class SecretKey:
+    """A key of a Secret."""
+
+    name: str = ""
+    key: str = ""
+
+
+@record
+class Source:
+    """Where a value comes from, as far as it is a Secret."""
+
+    secret_key_ref: SecretKey | None = None
+
+
+@record
 class Variable:
     """A variable of a container's environment; one whose value comes from elsewhere has none here."""
 
     name: str
     value: str = ""
+    value_from: Source | None = None
+
+
+@record
+class Variables:
+    """Variables that come from all keys of a Secret."""
+
+    secret_ref: SecretKey | None = None
 
 
 @record
@@ -75,7 +98,15 @@ class Container(kube.Container):
 
     image: str = ""
     env: tuple[Variable, ...] = ()
+    env_from: tuple[Variables, ...] = ()
     volume_mounts: tuple[Mount, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[SecretKey, ...]:
+        """Secrets that it needs to be started; of those without a key it takes every one."""
+        whole = (one.secret_ref for one in self.env_from)
+        single = (one.value_from.secret_key_ref for one in self.env if one.value_from is not None)
+        return tuple(found for found in (*whole, *single) if found is not None)
 
 
 @record

@@ -15,6 +15,7 @@ from controllers.domain.clock import stamp
 from sim.nodes.driver import registry
 from sim.nodes.driver.scene import line, look
 from sim.nodes.driver.statuses import (
+    CONFIG,
     CREATING,
     INITIALIZING,
     PULL,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from sim.nodes.driver.scene import Scene
     from sim.nodes.driver.takes import Takes
-    from sim.nodes.pods import ContainerStatus, Pod
+    from sim.nodes.pods import Container, ContainerStatus, Pod
 
 DRIVER: Final = "nvidia-driver-ctr"
 """The container with the driver's image that loads the modules."""
@@ -94,6 +95,11 @@ class _Act:
         return {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
 
     @property
+    def driver(self) -> Container:
+        """The container that loads the modules."""
+        return next(container for container in self.pod.spec.containers if container.name == DRIVER)
+
+    @property
     def fresh(self) -> bool:
         """Whether the modules are this pod's, of this boot."""
         loaded = self.scene.loaded
@@ -115,7 +121,7 @@ def step(pod: Pod, scene: Scene, annotations: Mapping[str, str], now: float) -> 
     elif _prepared(act):
         _install(act)
     phase = "Running" if all(act.told[c.name].ready for c in pod.spec.init_containers) else "Pending"
-    if any(said.waits and said.state["waiting"]["reason"] in (CREATING, PULL) for said in act.told.values()):
+    if any(said.waits and said.state["waiting"]["reason"] in (CREATING, PULL, CONFIG) for said in act.told.values()):
         phase = "Pending"
     status = of_pod(pod, phase, act.told, act.moment) if is_news(known, act.told) or not known else None
     return Played(Step(status, act.after), act.modules, act.unloaded, act.reboots)
@@ -249,11 +255,15 @@ def _start(act: _Act, known: ContainerStatus) -> Said:
     if "pull-missing" in act.kinds or not registry.exists(act.image):
         act.wake(act.times.back_off)
         return waiting(PULL, registry.missing(act.image))
+    if why := act.scene.refuses(act.driver):
+        act.wake(act.times.back_off)
+        return waiting(CONFIG, why)
     if (end := known.last_state.terminated) is not None:
         pause = act.times.back_off - elapsed(end.finished_at, act.now)
         act.wake(max(pause, 0.0) or act.times.install)
         return as_before(known) if pause > 0 else again(known, act.moment)
-    act.wake(act.times.install)
+    half = "reboot-in-Installing" in act.kinds
+    act.wake(act.times.install / 2 if half else act.times.install)
     return running(act.moment)
 
 
@@ -266,8 +276,7 @@ def _refusal(act: _Act) -> str:
 
 def _mine(act: _Act, at: str) -> Loaded:
     """The modules, once this pod has them."""
-    driver = next(container for container in act.pod.spec.containers if container.name == DRIVER)
-    told = {variable.name: variable.value for variable in driver.env}
+    told = {variable.name: variable.value for variable in act.driver.env}
     return Loaded(
         version=registry.version(act.image),
         boot=act.scene.boot,

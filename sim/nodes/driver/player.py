@@ -7,12 +7,16 @@ takes its modules along, unless somebody holds the devices open, as the driver's
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.api.resources import NODE, POD
+from controllers.api.resources import NODE, POD, SECRET
 from controllers.runtime.errors import NotFound, Terminal
 from sim.nodes import modules, names
 from sim.nodes.driver import check, install
@@ -23,11 +27,13 @@ from sim.nodes.reboot import reboot
 from tools.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
     from sim.nodes.driver.statuses import Step
+
+NO_SECRETS: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 
 
 class DriverPods:
@@ -54,21 +60,31 @@ class DriverPods:
                 due.append(step.after)
         return max(min(due), 0.05) if due else None
 
-    def _scene(self, node: Node) -> Scene:
+    def _scene(self, node: Node, secrets: Mapping[str, frozenset[str]] = NO_SECRETS) -> Scene:
         try:
             machine = self._cluster.machine(node)
         except UserError as error:
             raise Terminal(f"node {node.name}: {error}") from error
         holders = self._cluster.holders(node.name)
-        return Scene(machine, node.status.node_info.boot_id, modules.noted(node), holders)
+        return Scene(machine, node.status.node_info.boot_id, modules.noted(node), holders, secrets)
+
+    async def _secrets(self, pod: Pod) -> dict[str, frozenset[str]]:
+        """Keys of the Secrets that a pod which is not ready names, as far as they are there."""
+        asked = {one.name for container in pod.spec.containers for one in container.secrets} if not pod.ready else set()
+        found = {}
+        for name in sorted(asked):
+            with suppress(NotFound):
+                secret = orjson.loads(await self._admin.get(SECRET, name, pod.metadata.namespace))
+                found[name] = frozenset(secret.get("data") or {})
+        return found
 
     async def _check(self, node: Node, pod: Pod) -> Step:
-        step = check.step(pod, self._scene(node), node.metadata.annotations, time.time())
+        step = check.step(pod, self._scene(node, await self._secrets(pod)), node.metadata.annotations, time.time())
         await self._say(pod, step)
         return step
 
     async def _drive(self, node: Node, pod: Pod) -> Step:
-        played = install.step(pod, self._scene(node), node.metadata.annotations, time.time())
+        played = install.step(pod, self._scene(node, await self._secrets(pod)), node.metadata.annotations, time.time())
         # The modules first: a pod is ready because of them.
         if played.reboots:
             await self._note(node, Loaded("", node.status.node_info.boot_id, rebooted=True))

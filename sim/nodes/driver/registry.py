@@ -9,20 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from controllers.domain.catalogue.images import IMAGES
+
 PUBLIC: Final = "nvcr.io/nvidia/driver"
 CUDA: Final = {"580": "13.0", "595": "13.2", "610": "13.3"}
 """The newest CUDA that a branch serves; what is newer than 595 is supposed."""
-VERSIONS: Final = ("580.178.04", "595.91.07", "610.57.04")
-COMPILED: Final = frozenset(
-    ("ubuntu22.04", "ubuntu24.04", "ubuntu26.04", "rhel8", "rhel9", "rhel10", "rocky8", "rocky9", "rocky10")
-)
-"""Systems for which there are images that compile the modules on the node."""
-PRECOMPILED: Final = {
-    "ubuntu22.04": ("580|595", "5[.]15|6[.]8", "aws|azure|generic|nvidia|oracle"),
-    "ubuntu24.04": ("580|595", "6[.]8", "aws|azure|azure-fde|generic|nvidia|oracle"),
-    "ubuntu26.04": ("595", "7[.]0", "aws|azure|azure-fde|generic|nvidia|oracle"),
-}
-"""Branches, kernels and their flavours for which there are images with the modules in them, by system."""
+VERSIONS: Final = tuple(sorted({version for versions in IMAGES.compiled.values() for version in versions}))
+"""All that are built, the newest last."""
 _VERSION: Final = re.compile(r"(?P<version>[0-9]{3,4}(?:[.][0-9]+)*)-(?P<rest>.+)")
 
 
@@ -48,12 +41,17 @@ def exists(image: str) -> bool:
     if found is None:
         return False
     told, rest = found["version"], found["rest"]
-    if rest in COMPILED:
-        return told in VERSIONS
+    if rest in IMAGES.compiled:
+        return told in IMAGES.compiled[rest]
     kernel, _, system = rest.rpartition("-")
-    branches, kernels, flavours = PRECOMPILED.get(system, ("", "", ""))
-    pattern = f"(?:{kernels})[.][0-9]+-[0-9]+-(?:{flavours})"
-    return bool(branches) and told in branches.split("|") and re.fullmatch(pattern, kernel) is not None
+    served = IMAGES.precompiled.get(system)
+    return served is not None and served.serves(kernel) and told in map(str, served.branches)
+
+
+def compiles(image: str) -> bool:
+    """Whether the image compiles the modules on the node, rather than having them for one kernel."""
+    found = _VERSION.fullmatch(tag(image))
+    return found is None or re.match(r"[0-9]+[.][0-9]+[.][0-9]+-", found["rest"]) is None
 
 
 def tag(image: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from controllers.api import names
 from controllers.api.driver_look import Holder, Look, Module
 from controllers.api.record import to_json
 from sim.nodes.bus import NVIDIA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sim.nodes.machine import Machine
     from sim.nodes.modules import Loaded
+    from sim.nodes.pods import Container
 
 MODULES: Final = ("nvidia", "nvidia_modeset", "nvidia_uvm")
 GOING: Final = "going"
@@ -34,6 +38,18 @@ class Scene:
     """Modules that a container loaded, whichever boot that was in."""
     holders: frozenset[str] = frozenset()
     """Pods that hold the driver's devices open, by uid."""
+    secrets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Keys of the Secrets that pods name, as far as there are such Secrets."""
+
+    def refuses(self, container: Container) -> str:
+        """Why kubelet cannot make a container's environment; empty where it can."""
+        for asked in container.secrets:
+            keys = self.secrets.get(asked.name)
+            if keys is None:
+                return f'secret "{asked.name}" not found'
+            if asked.key and asked.key not in keys:
+                return f"couldn't find key {asked.key} in Secret {names.NAMESPACE}/{asked.name}"
+        return ""
 
     @property
     def loaded(self) -> Loaded | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CREATING: Final = "ContainerCreating"
 INITIALIZING: Final = "PodInitializing"
 PULL: Final = "ImagePullBackOff"
+CONFIG: Final = "CreateContainerConfigError"
 CRASH: Final = "CrashLoopBackOff"
 
 
