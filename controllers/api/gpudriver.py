@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from controllers.api import gpudriver_rules as rules
 from controllers.api import names
+from controllers.api.driver_rollout import Rollout
 from controllers.api.driver_work import Phase
-from controllers.api.duration import Duration, duration
 from controllers.api.meta import Condition, KubeObject
-from controllers.api.record import Atomic, Timestamp, map_list, record
+from controllers.api.record import Atomic, Timestamp, map_list, record, schema_extra
 from controllers.api.selector import LabelSelector
 
 DriverMode = Literal["Auto", "Host", "Precompiled", "Compiled"]
 Flavour = Literal["Auto", "Open", "Proprietary"]
-Strategy = Literal["WhenIdle", "Drain"]
 Result = Literal["Good", "Bad", "Unproved"]
-Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-VERSION: Final = "^[0-9]{3,4}([.][0-9]+){0,2}$"
-"""A whole version such as 580.178.04, or a branch such as 580, which only precompiled images know."""
+NodePhase = Literal[Phase, "Current", "Outdated", "Host", "OptedOut"]
+"""How far a node is: at work, or one of the four in which nothing is done to it."""
 
 
 @record
@@ -28,7 +27,9 @@ class TargetDevices:
 
     families: Annotated[tuple[str, ...], Field(max_length=64), Atomic] = ()
     """Families of cards, such as hopper, as label gpu.deckhouse.io/family spells them."""
-    pci_ids: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
+    pci_ids: Annotated[
+        tuple[Annotated[str, schema_extra(pattern=rules.PCI_ID)], ...], Field(max_length=100), Atomic
+    ] = ()
     """`vendor:device`, such as 10de:20b0."""
     products: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
     """Product names, as label gpu.deckhouse.io/product spells them."""
@@ -48,11 +49,11 @@ class Target:
 class ImageOverride:
     """An image for one system and some of its kernels."""
 
-    system: Annotated[str, Field(min_length=1, max_length=63)]
+    system: Annotated[str, Field(max_length=63), schema_extra(pattern=rules.SYSTEM)]
     """The system, as `<ID><VERSION_ID>` of os-release, such as ubuntu24.04."""
-    kernel: Annotated[str, Field(min_length=1, max_length=253)] = "*"
+    kernel: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.KERNEL)] = "*"
     """The kernel's release, in which `*` stands for any text."""
-    image: Annotated[str, Field(min_length=1, max_length=500)]
+    image: Annotated[str, Field(max_length=500), schema_extra(pattern=rules.REFERENCE)]
     """The image with its tag or digest."""
 
 
@@ -60,15 +61,23 @@ class ImageOverride:
 class DriverImage:
     """Where the driver's image comes from."""
 
-    repository: Annotated[str, Field(min_length=1, max_length=253)] = "nvcr.io/nvidia"
+    repository: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.REPOSITORY)] = rules.UPSTREAM
     """Registry and path."""
-    name: Annotated[str, Field(min_length=1, max_length=253)] = "driver"
+    name: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.IMAGE_NAME)] = "driver"
     """Name of the image; its tag follows from version, system and kernel."""
-    overrides: Annotated[tuple[ImageOverride, ...], Field(max_length=64), Atomic] = ()
+    overrides: Annotated[
+        tuple[ImageOverride, ...],
+        Field(max_length=64),
+        schema_extra(x_kubernetes_list_type="atomic", x_kubernetes_validations=rules.OVERRIDE_RULES),
+    ] = ()
     """Images for single systems and kernels, which come before what the module would choose."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the node pulls the image."""
-    pull_secrets: Annotated[tuple[str, ...], Field(max_length=16), Atomic] = ()
+    pull_secrets: Annotated[
+        tuple[Annotated[str, schema_extra(pattern=rules.MAYBE_NAME, minLength=1, maxLength=253)], ...],
+        Field(max_length=16),
+        Atomic,
+    ] = ()
     """Secrets of the module's namespace with registry credentials."""
 
 
@@ -76,9 +85,9 @@ class DriverImage:
 class Proxy:
     """Proxies of the driver's container."""
 
-    http: Annotated[str | None, Field(max_length=2048)] = None
+    http: Annotated[str | None, Field(max_length=2048), schema_extra(pattern=rules.PROXY)] = None
     """Proxy for http."""
-    https: Annotated[str | None, Field(max_length=2048)] = None
+    https: Annotated[str | None, Field(max_length=2048), schema_extra(pattern=rules.PROXY)] = None
     """Proxy for https."""
     no: Annotated[str | None, Field(max_length=4096)] = None
     """What goes past the proxies."""
@@ -88,7 +97,7 @@ class Proxy:
 class NamedConfigMap:
     """A ConfigMap of the module's namespace."""
 
-    config_map: Annotated[str, Field(max_length=253)] = ""
+    config_map: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.MAYBE_NAME)] = ""
     """Its name; empty for none."""
 
 
@@ -104,7 +113,7 @@ class Build:
     """Whether the cluster's proxies hold, where Deckhouse knows some."""
     proxy: Proxy | None = None
     """Proxies instead of the cluster's."""
-    secret_env: Annotated[str, Field(max_length=253)] = ""
+    secret_env: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.MAYBE_NAME)] = ""
     """A Secret of the module's namespace whose keys become environment variables."""
 
 
@@ -124,9 +133,9 @@ class Sidecar:
 
     enabled: bool = False
     """Whether it is loaded."""
-    image: Annotated[str, Field(max_length=500)] = ""
-    """Its image without a tag."""
-    version: Annotated[str, Field(max_length=128)] = ""
+    image: Annotated[str, Field(max_length=500), schema_extra(pattern=rules.SIDECAR_IMAGE)] = ""
+    """Its image without a tag, or with its digest."""
+    version: Annotated[str, Field(max_length=64), schema_extra(pattern=rules.SIDECAR_VERSION)] = ""
     """Its version; the image's tag is `<version>-<system>`."""
 
 
@@ -134,110 +143,35 @@ class Sidecar:
 class FabricManager:
     """The fabric manager of machines with NVSwitch."""
 
-    config: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)] = Field(
-        default_factory=dict
-    )
-    """Settings of fabricmanager.cfg by name."""
+    config: Annotated[
+        dict[str, Annotated[str, Field(max_length=253), schema_extra(pattern=rules.WORD)]],
+        schema_extra(maxProperties=64, x_kubernetes_validations=rules.FABRIC_RULES),
+    ] = Field(default_factory=dict)
+    """Settings of fabricmanager.cfg by name, such as LOG_LEVEL."""
 
 
 @record
 class Licensing:
     """The licence of a vGPU guest driver."""
 
-    secret_name: Annotated[str, Field(max_length=253)] = ""
+    secret_name: Annotated[str, Field(max_length=253), schema_extra(pattern=rules.MAYBE_NAME)] = ""
     """A Secret with gridd.conf and client_configuration_token.tok, which the module never reads."""
 
 
 @record
-class Canary:
-    """The first nodes of a new revision."""
+class DriverResources:
+    """Requests and limits of the driver's container."""
 
-    per_stratum: Annotated[int, Field(ge=1, le=100)] = 1
-    """Nodes of each kind of node."""
-    percent: Annotated[int, Field(ge=1, le=100)] = 5
-    """Most of all nodes, in percent; at least one."""
-    soak: Duration = duration("1h")
-    """How long they have to serve."""
-    evidence: Literal["Use", "Probe", "None"] = "Use"
-    """What proves a revision: a pod that used a card, the module's own CUDA call, or the time alone."""
-
-
-@record
-class MaxUnavailable:
-    """How much may be out of service for the driver's sake at once; all of it holds."""
-
-    nodes: Annotated[str, Field(pattern="^([1-9][0-9]{0,4}|[1-9][0-9]?%|100%)$")] = "10%"
-    """Nodes, as a number or a share; at least one."""
-    per_pool: Annotated[str, Field(pattern="^([1-9][0-9]{0,4}|[1-9][0-9]?%|100%)$")] = "10%"
-    """Nodes of each pool; at least one."""
-    cards: Annotated[int, Field(ge=0)] = 64
-    """Cards; 0 for no limit."""
-    gpu_hours_per_day: Annotated[int, Field(ge=0)] = 0
-    """Cards out of service times hours, in 24 hours; 0 for no limit."""
-
-
-@record
-class Window:
-    """When nodes may be started, in UTC."""
-
-    days: Annotated[tuple[Day, ...], Field(max_length=7), Atomic] = ()
-    """Days of the week; every day, when left out."""
-    from_: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", alias="from")]
-    """When it begins, as 06:00."""
-    to: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-    """When it ends; later than its beginning."""
-
-
-@record
-class Drain:
-    """How pods leave a node, in strategy Drain."""
-
-    wait_for: Duration = duration("1h")
-    """How long pods may end by themselves first."""
-    timeout: Duration = duration("30m")
-    """How long evictions are tried."""
-    local_data: Literal["Wait", "Evict"] = "Wait"
-    """Pods with an emptyDir on disk."""
-    bare: Literal["Wait", "Evict"] = "Wait"
-    """Pods that nothing makes anew."""
-
-
-@record
-class MaxFailures:
-    """Failed nodes, beyond the canaries, after which a rollout halts."""
-
-    nodes: Annotated[int, Field(ge=0)] = 2
-    """Nodes."""
-    percent: Annotated[int, Field(ge=0, le=100)] = 2
-    """Share of the nodes that were begun."""
-
-
-@record
-class Rollout:
-    """How a new revision comes onto nodes that have a driver already."""
-
-    paused: bool = False
-    """Whether no node is started."""
-    strategy: Strategy = "WhenIdle"
-    """Wait until a node's cards are free, or evict pods."""
-    canary: Canary = Field(default_factory=Canary)
-    """The first nodes."""
-    waves: Annotated[tuple[Annotated[int, Field(ge=1, le=100)], ...], Field(max_length=16), Atomic] = (10, 30, 100)
-    """Shares of the nodes, in percent, that have the revision after each wave; growing, the last is 100."""
-    wave_soak: Duration = duration("15m")
-    """How long a wave has to serve before the next one."""
-    max_unavailable: MaxUnavailable = Field(default_factory=MaxUnavailable)
-    """How much may be out of service at once."""
-    windows: Annotated[tuple[Window, ...], Field(max_length=32), Atomic] = ()
-    """When nodes may be started; always, when left out."""
-    drain: Drain = Field(default_factory=Drain)
-    """How pods leave a node, in strategy Drain."""
-    max_failures: MaxFailures = Field(default_factory=MaxFailures)
-    """When it halts."""
-    rollback: Literal["None", "FailedNodes", "Wave", "All"] = "FailedNodes"
-    """Which nodes get the former revision back by themselves once it halts."""
-    history_limit: Annotated[int, Field(ge=1, le=10)] = 3
-    """Revisions that are remembered."""
+    requests: Annotated[
+        dict[str, Annotated[str, Field(max_length=32), schema_extra(pattern=rules.QUANTITY)]],
+        schema_extra(maxProperties=3, x_kubernetes_validations=rules.RESOURCE_RULES),
+    ] = Field(default_factory=dict)
+    """What is set aside on the node: quantities of `cpu`, `memory`, `ephemeral-storage`."""
+    limits: Annotated[
+        dict[str, Annotated[str, Field(max_length=32), schema_extra(pattern=rules.QUANTITY)]],
+        schema_extra(maxProperties=3, x_kubernetes_validations=rules.RESOURCE_RULES),
+    ] = Field(default_factory=dict)
+    """What it gets at most, in the same words."""
 
 
 @record
@@ -250,8 +184,8 @@ class GPUDriverSpec:
     """Which nodes the driver is for."""
     mode: DriverMode = "Auto"
     """Who brings the kernel's modules: the host, a precompiled image, or a compiler on the node."""
-    version: Annotated[str, Field(pattern=VERSION, max_length=32)]
-    """Version, such as 580.178.04; a branch such as 580 in modes Precompiled and Auto."""
+    version: Annotated[str, Field(max_length=32), schema_extra(pattern=rules.VERSION)]
+    """Version, such as 580.178.04; a branch such as 580 in modes Precompiled and Auto, as their images have."""
     flavour: Flavour = "Auto"
     """Open or proprietary kernel modules; Auto follows the node's cards."""
     type: Literal["Datacenter", "VGPUGuest"] = "Datacenter"
@@ -262,22 +196,29 @@ class GPUDriverSpec:
     """What the container needs to compile modules."""
     kernel_modules: Annotated[
         dict[
-            Literal["nvidia", "nvidia-uvm", "nvidia-modeset", "nvidia-peermem"],
-            Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)],
+            str,
+            Annotated[
+                dict[str, Annotated[str, Field(max_length=253), schema_extra(pattern=rules.WORD)]],
+                schema_extra(maxProperties=64),
+            ],
         ],
-        Field(max_length=4),
+        schema_extra(maxProperties=4, x_kubernetes_validations=rules.MODULE_RULES),
     ] = Field(default_factory=dict)
     """Parameters of kernel modules, by module and by parameter."""
     rdma: Rdma = Field(default_factory=Rdma)
     """GPUDirect RDMA."""
-    gds: Sidecar = Field(default_factory=Sidecar)
+    gds: Annotated[Sidecar, schema_extra(x_kubernetes_validations=rules.SIDECAR_RULES)] = Field(default_factory=Sidecar)
     """GPUDirect Storage; needs the open modules."""
-    gdrcopy: Sidecar = Field(default_factory=Sidecar)
+    gdrcopy: Annotated[Sidecar, schema_extra(x_kubernetes_validations=rules.SIDECAR_RULES)] = Field(
+        default_factory=Sidecar
+    )
     """GDRCopy."""
     fabric_manager: FabricManager = Field(default_factory=FabricManager)
     """The fabric manager."""
     licensing: Licensing = Field(default_factory=Licensing)
     """The licence of a vGPU guest driver."""
+    resources: DriverResources = Field(default_factory=DriverResources)
+    """What the driver's container asks for and gets at most; revisions that are there already keep theirs."""
     rollout_nonce: Annotated[str, Field(max_length=128)] = ""
     """Any new text makes a new revision: for Secrets, which the module does not read."""
     rollout: Rollout = Field(default_factory=Rollout)
@@ -340,7 +281,7 @@ class DriverNode:
 
     name: str
     """The node."""
-    phase: Phase | Literal["Current", "Outdated", "Host", "OptedOut"]
+    phase: NodePhase
     """How far it is."""
     reason: Annotated[str | None, Field(max_length=63)] = None
     """Why it is no further."""
@@ -373,7 +314,7 @@ class GPUDriverStatus:
     counts: DriverCounts | None = None
     """Nodes by how far they are."""
     state: Annotated[str | None, Field(max_length=63)] = None
-    """In a word or two: Ready, Installing, Blocked, Failed, Paused, Deleting."""
+    """In a word or two: Ready, Installing, Blocked, Failed, Halted, Paused, Deleting, NoNodes."""
     strata: Annotated[tuple[StratumStatus, ...], Field(max_length=64), Atomic] = ()
     """Kinds of nodes."""
     versions: Annotated[tuple[RunningVersion, ...], Field(max_length=32), Atomic] = ()
@@ -383,7 +324,7 @@ class GPUDriverStatus:
     truncated: bool | None = None
     """Whether the list of nodes was cut at 500 entries."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
-    """Ready, Progressing, Blocked, Overlaps, SettingsInvalid, Halted."""
+    """Ready, Progressing, Blocked, Failed, Halted, Overlaps, SettingsInvalid, NextKernelUnserved."""
 
 
 @record

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from controllers.api.gpudriver_rules import UPSTREAM
 from controllers.domain.catalogue.images import IMAGES, compiled_systems, precompiled_kernels
 from controllers.domain.driver.choice import Blocked, Choice, Host, Install, OptedOut, Unknown
 from controllers.domain.driver.flavour import branch_of, modules_for
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from controllers.api.system_facts import SystemFacts
     from controllers.domain.driver.node import DriverNode
 
-UPSTREAM: Final = "nvcr.io/nvidia"
-"""Where NVIDIA publishes; a vGPU guest's driver is not there."""
 LOCKED: Final = ("integrity", "confidentiality")
 """Modes of lockdown in which the kernel takes signed modules alone."""
 OVERRIDE: Final = "name an image of yours in spec.image.overrides"
