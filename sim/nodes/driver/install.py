@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import driver_look, names
 from controllers.api.driver_look import Prepared
-from controllers.domain.clock import stamp
 from sim.nodes.driver import registry
 from sim.nodes.driver.scene import line, look
 from sim.nodes.driver.statuses import (
@@ -29,6 +28,7 @@ from sim.nodes.driver.statuses import (
     is_news,
     of_pod,
     running,
+    stamp_near,
     started,
     waiting,
 )
@@ -87,7 +87,7 @@ class _Act:
 
     @property
     def moment(self) -> str:
-        return stamp(self.now)
+        return stamp_near(self.now)
 
     @property
     def known(self) -> dict[str, ContainerStatus]:
