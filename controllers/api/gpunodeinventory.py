@@ -13,6 +13,7 @@ from controllers.api.software import SoftwareVersion
 
 Stage = Literal[
     "NotWanted",
+    "DriverWork",
     "Node",
     "Agent",
     "Driver",

@@ -205,7 +205,7 @@ class Cluster(cluster.Cluster):
         health = NodeHealth(self.answers.get(on), self.now, is_outage=self.blind, error=self.found, cards=cards)
         seen = world.node(on)
         found = assess(seen, health, self.settings, self.now, enabled=self.enabled)
-        held = (budget or self.budget(world)).admit(on, found)
+        held = (budget or self.budget(world)).admit(on, found, self.now)
         return plan.plan(seen, found, held, LIMITS, self.now)
 
     def _warned(self, known: CardEvaluation) -> CardEvaluation:

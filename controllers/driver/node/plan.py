@@ -7,7 +7,7 @@ phase: whoever counts the phases knows who has which.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, find, is_true
@@ -16,7 +16,7 @@ from controllers.domain.clock import begun, seconds, stamp
 from controllers.domain.driver.choice import Blocked, Install, Unknown, is_wanted
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node import look
-from controllers.driver.node.pod import FAULTS, Outcome, outcome
+from controllers.driver.node.pod import Outcome, fault_of, outcome
 from controllers.driver.node.states import ABSENT_MAX, PREFLIGHT_HOLDS, STATES, UNDER_WAY, limit_of, retry_after
 from controllers.driver.node.work import ended, step, write_work
 from controllers.runtime.plan import Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Ref, ref
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
+    from controllers.api.resources import Resource
     from controllers.driver.node.look import Verdict
     from controllers.driver.node.states import Slot
-    from controllers.driver.views import ObservedNode
+    from controllers.driver.views import Json, ObservedNode
 
 LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
 """Keys of taints by which autoscalers say that a node goes."""
@@ -84,7 +85,14 @@ class Draft:
         """The work in a phase on the way to that driver."""
         compiled, to = target.mode == "Compiled", target.variant.value
         return step(
-            self.seen.work, phase, self.now, driver=driver, node=self.node, to=to, compiled=compiled, **more  # type: ignore[arg-type]
+            self.seen.work,
+            phase,
+            self.now,
+            driver=driver,
+            node=self.node,
+            to=to,
+            compiled=compiled,
+            **more,  # type: ignore[arg-type]
         )
 
 
@@ -182,7 +190,7 @@ def _blocked(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: B
 def _look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
     seen = draft.seen
-    if not seen.node or not seen.node.ready or seen.slots.halted:
+    if not seen.node or not seen.node.ready or seen.slots.held:
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
@@ -223,7 +231,7 @@ def _queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) 
     seen, fresh = draft.seen, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         _look_at(draft, driver, target)
-    elif may_start(draft.node, driver) and not seen.slots.halted:
+    elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.held):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:
@@ -233,18 +241,16 @@ def _queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) 
         draft.plan.requeue_within(fresh)
 
 
-def may_start(node: Node, driver: GPUDriver) -> bool:
-    """Whether a driver may be put on the node now: neither a person nor an autoscaler takes it away."""
+def may_start(node: Node) -> bool:
+    """Whether work may begin on the node now: it is Ready, and neither a person nor an autoscaler takes it away."""
     leaving = any(taint.key in LEAVING for taint in node.spec.taints)
-    return node.ready and not (node.spec.unschedulable or leaving or driver.spec.rollout.paused)
+    return node.ready and not (node.spec.unschedulable or leaving)
 
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
-    objects, name = draft.seen.objects, target.variant.object_name
-    for resource, body in ((CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset)):
-        if body is not None:
-            draft.plan.add(Apply(Ref(resource, name, names.NAMESPACE), dict(body)))
+    objects = draft.seen.objects
+    _make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))
     draft.takes = "install"
     _label(draft, target.variant.value)
@@ -289,7 +295,7 @@ def _advance(draft: Draft, work: DriverWork, phase: Phase) -> None:
 def _done(draft: Draft, work: DriverWork) -> None:
     """The driver serves, and the node's own checks say that it is ready."""
     draft.write(None, ended(work, draft.now, good=True))
-    _event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {_version(draft.seen)} serves on node {draft.node.name}")
+    _event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {_version(draft.seen)} serves there", "Normal")
 
 
 def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
@@ -299,21 +305,21 @@ def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
         if left is not None:
             draft.plan.requeue_within(left)
         return
-    reason = found.reason or STATES[work.phase].late_reason
-    message = found.message or "no pod of the driver became ready there in time"
     if work.phase == "Validating":
-        reason, message = _not_validated(draft.seen)
-    _fail(draft, work, Outcome(reason=reason, message=message, fault=FAULTS.get(reason, "node")))
+        found = _not_validated(draft.seen)
+    reason = found.reason or STATES[work.phase].late_reason or "InstallTimeout"
+    message = found.message or "no pod of the driver became ready there in time"
+    _fail(draft, work, Outcome(reason=reason, message=message, fault=fault_of(reason)))
 
 
-def _not_validated(seen: ObservedNode) -> tuple[str, str]:
+def _not_validated(seen: ObservedNode) -> Outcome:
     """Why a node whose driver's pod is ready is not in service."""
     reported, wanted = _version(seen), seen.wanted_version
     if wanted and reported and not is_wanted(wanted, reported):
-        return "VersionDiffers", f"the driver says that it is {reported}, and {wanted} is wanted"
+        return Outcome(reason="OtherVersion", message=f"the driver says that it is {reported}, and {wanted} is wanted")
     said = find(seen.inventory.status.conditions, READY_FOR_POOLING) if seen.inventory is not None else None
     told = f"ReadyForPooling says {said.reason}: {said.message}" if said is not None else "nobody has checked it"
-    return "ValidationTimeout", f"the driver's pod is ready, and the node is not: {told}"
+    return Outcome(reason="ValidationTimeout", message=f"the driver's pod is ready, and the node is not: {told}")
 
 
 def _fail(draft: Draft, work: DriverWork, found: Outcome) -> None:
@@ -375,7 +381,7 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 
 
 def _left(until: str, draft: Draft) -> float:
-    """Seconds until a limit passes; while the node is not Ready, and before it came back, it stands still for a while."""
+    """Seconds until a limit passes; it stands still for a while where the node is, or was, not Ready."""
     work, node, limit = draft.seen.work, draft.node, seconds(until)
     changed = next((c.last_transition_time for c in node.status.conditions if c.type == "Ready"), None)
     if changed and work is not None:
@@ -404,13 +410,21 @@ def _make_check(draft: Draft) -> None:
     """The pod that looks at the node, where it is not there."""
     wanted = draft.seen.wanted_check
     if wanted is not None and all(pod.name != wanted.name for pod in draft.seen.checks):
-        draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), dict(wanted.body)))
+        _make_objects(draft, (CONFIGMAP, draft.seen.objects.configmap))  # which it mounts
+        draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
+
+
+def _make_objects(draft: Draft, *objects: tuple[Resource, Json | None]) -> None:
+    """What the target's pods need, where it is not there."""
+    target = draft.seen.target
+    for resource, body in objects:
+        if body is not None and target is not None:
+            draft.plan.add(Apply(Ref(resource, target.variant.object_name, names.NAMESPACE), body))
 
 
 def _label(draft: Draft, value: str) -> None:
     draft.plan.add(Apply(ref(NODE, draft.node), {"metadata": {"labels": {names.DRIVER_VARIANT: value}}}))
 
 
-def _event(draft: Draft, reason: str, message: str) -> None:
-    kind = "Normal" if reason == names.EVENT_DRIVER_INSTALLED else "Warning"
+def _event(draft: Draft, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Warning") -> None:
     draft.plan.add(EmitEvent(ref(GPUNODEINVENTORY, draft.inventory), kind, reason, message))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
 from controllers.api.driver_look import DONE, NODE, REVISION, Prepared
+from controllers.api.reasons import driver_failed
 from controllers.api.record import adapter
 from controllers.driver.node.look import PULL_FAILED
 
 if TYPE_CHECKING:
+    from controllers.api.reasons.typed import Reason
     from controllers.driver.node.states import Fault
     from controllers.driver.records import ContainerStatus, Pod, Terminated
 
@@ -20,24 +22,10 @@ DRIVER: Final = "nvidia-driver-ctr"
 TRIES: Final = 2
 """Ends of the driver's container after which it has failed: one may be chance."""
 TEXT_MAX: Final = 512
-FAULTS: Final[dict[str, Fault]] = {
-    "CardsLost": "revision",
-    "DiskFull": "node",
-    "DriverFailed": "revision",
-    "HeadersMissing": "node",
-    "InstallTimeout": "node",
-    "ModuleLoad": "revision",
-    "OldDriverStuck": "node",
-    "PrepareFailed": "node",
-    "PullFailed": "node",
-    "RebootRequired": "node",
-    "RepositoryUnreachable": "node",
-    "UnknownSymbol": "revision",
-    "ValidationTimeout": "revision",
-    "VersionDiffers": "revision",
-}
-"""Whose fault each failure is, where the container's exit code does not say."""
-SPOKEN: Final = (
+OF_REVISION: Final = frozenset(word for row in driver_failed.REVISION for word in row.reasons.split())
+"""Reasons that speak against the revision, where the container's exit code does not say whose fault it is."""
+WORDS: Final = frozenset(word for row in driver_failed.ROWS for word in row.reasons.split())
+SPOKEN: Final[tuple[tuple[str, Reason], ...]] = (
     ("No space left on device", "DiskFull"),
     ("Unknown symbol", "UnknownSymbol"),
     ("Could not resolve Linux kernel version", "HeadersMissing"),
@@ -47,6 +35,7 @@ SPOKEN: Final = (
     ("Cannot download", "RepositoryUnreachable"),
     ("could not insert", "ModuleLoad"),
     ("Unable to load the kernel module", "ModuleLoad"),
+    ("Unable to build", "BuildFailed"),
 )
 """What the last lines of NVIDIA's programs and of those that they call say, and what that means; the first counts."""
 
@@ -57,11 +46,21 @@ class Outcome:
 
     serves: bool = False
     """It is Ready."""
-    reason: str = ""
-    """What is in the way; empty where nothing is."""
+    reason: Reason | None = None
+    """What is in the way; None where nothing is."""
     message: str = ""
     fault: Fault | None = None
     """Whose fault it is; None where it may yet pass."""
+
+
+def fault_of(reason: Reason) -> Fault:
+    """Whose fault a failure is by its reason."""
+    return "revision" if reason in OF_REVISION else "node"
+
+
+def failed_word(said: str) -> Reason:
+    """A word of a program on the node, as a reason: one of another version may say what no row is about."""
+    return cast("Reason", said) if said in WORDS else "DriverPodFailed"
 
 
 def outcome(pod: Pod | None) -> Outcome:
@@ -100,13 +99,16 @@ def _refused(ended: Terminated) -> Outcome:
         said = adapter(Prepared).validate_json(ended.message)
     except ValidationError:
         text = ended.message[-TEXT_MAX:] or ended.reason or f"exit code {ended.exit_code}"
-        return Outcome(reason="PrepareFailed", message=f"the way for the driver could not be cleared: {text}", fault=fault)
-    return Outcome(reason=said.reason or "PrepareFailed", message=said.message, fault=fault)
+        return Outcome(
+            reason="DriverPodFailed", message=f"the way for the driver could not be cleared: {text}", fault=fault
+        )
+    return Outcome(reason=failed_word(said.reason), message=said.message, fault=fault)
 
 
 def _driver_failed(container: ContainerStatus, ended: Terminated) -> Outcome:
     text = ended.message[-TEXT_MAX:].strip() or ended.reason
-    reason = next((word for part, word in SPOKEN if part in ended.message), "DriverFailed")
+    found: list[Reason] = [word for part, word in SPOKEN if part in ended.message]
+    reason = found[0] if found else "DriverPodFailed"
     ends = container.restart_count + (container.state.terminated is not None)
     message = f"the driver's container ended with exit code {ended.exit_code}, {ends} times: {text}"
-    return Outcome(reason=reason, message=message, fault=FAULTS[reason] if ends >= TRIES else None)
+    return Outcome(reason=reason, message=message, fault=fault_of(reason) if ends >= TRIES else None)

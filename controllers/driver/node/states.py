@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import Phase
+    from controllers.api.reasons.typed import Reason
 
 Slot = Literal["preflight", "install"]
 """What only so many nodes do at once: to be looked at, or to get a driver. A node in that phase has the slot."""
@@ -35,7 +36,7 @@ class State:
     """Seconds that it may last; None for as long as it takes."""
     late: Phase | None = None
     """The phase that follows where the limit passes."""
-    late_reason: str = ""
+    late_reason: Reason | None = None
     """The reason that it then has."""
     let_go: bool = True
     """Whether the node can be let go at once, as nothing has been done to it: where its GPUDriver is deleted, has
