@@ -136,15 +136,20 @@ class Preparation:
             if module.state == GOING:
                 self._await_gone(name)
                 return
-            try:
-                self._kernel.unload(name)
-            except OSError as error:
-                if error.errno not in IN_USE:
-                    told = f"module {name} cannot be unloaded: {error.strerror}"
-                    raise Refusal(refused("OldDriverStuck", f"{told}; reboot the node")) from None
-                if self._clock.now() >= until:
-                    raise Refusal(self._used(module)) from None
-                self._clock.sleep(PAUSE)
+            self._try_to_unload(name)
+            if modules.read(self._where.sys, name) is None:
+                return
+            if self._clock.now() >= until:
+                raise Refusal(self._used(module))
+            self._clock.sleep(PAUSE)
+
+    def _try_to_unload(self, name: str) -> None:
+        try:
+            self._kernel.unload(name)
+        except OSError as error:
+            if error.errno not in IN_USE:
+                told = f"module {name} cannot be unloaded: {error.strerror}"
+                raise Refusal(refused("OldDriverStuck", f"{told}; reboot the node")) from None
 
     def _await_gone(self, name: str) -> None:
         """A module that is on its way out, and does not get there, stays until the node starts anew."""
