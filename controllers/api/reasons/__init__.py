@@ -46,9 +46,7 @@ def by_condition(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 SECTIONS: Final = {
     "node-inventory": inventory.ROWS,
-    "node-bootstrap": by_condition(
-        readiness.ROWS + host.ROWS + node_driver.ROWS + watching.ROWS + components.ROWS
-    ),
+    "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + node_driver.ROWS + watching.ROWS + components.ROWS),
     "node-pools": node_pools.ROWS,
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + faulted.ROWS + configured.ROWS,

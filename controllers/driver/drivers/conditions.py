@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
-from controllers.domain.driver.overlaps import told
+from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
 from controllers.driver.drivers.places import BUSY
 
@@ -123,7 +123,7 @@ def _halted(about: About) -> Finding:
 
 
 def _overlaps(about: About) -> Finding:
-    if about.seen.overlap is None or not (text := told(about.seen.overlap)):
+    if about.seen.overlap is None or not (text := explain(about.seen.overlap)):
         return Finding(False, "AsExpected", "no node that it matches is matched by another driver")
     return Finding(True, "OthersHaveNodes" if about.seen.overlap.lost else "EqualPriority", text)
 
