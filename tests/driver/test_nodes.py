@@ -139,7 +139,7 @@ def test_an_image_that_one_node_misses_is_not_asked_for_on_others(made: Cluster)
     made.looks = {f"n{number}": "not found" for number in range(1, 6)}
     asked = []
     for _ in range(12):
-        for key in made.keys():
+        for key in made.all_keys():
             made.reconcile(*key)
         asked += made.checks()
         made.outside()
@@ -209,7 +209,9 @@ def test_limits_stand_still_while_the_node_is_away(made: Cluster) -> None:
     made.now += 1000
     made.settle()
     with made.edit("Node", "n1") as node:
-        node["status"]["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": "2027-01-15T08:16:40Z"}]
+        node["status"]["conditions"] = [
+            {"type": "Ready", "status": "False", "lastTransitionTime": "2027-01-15T08:16:40Z"}
+        ]
     made.now += 3000
     made.settle()
     assert made.phase() == "Installing"

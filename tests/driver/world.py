@@ -1,4 +1,4 @@
-"""A cluster in memory for the planners of drivers: kubelet, the DaemonSet controller, agents and bootstrap are played."""
+"""A cluster in memory for the planners of drivers; kubelet, DaemonSet controller, agents and bootstrap are played."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class Cluster(cluster.Cluster):
         self.add(objects.node(name, ready=ready, boot=boot, **spec))
         with self.edit("Node", name) as node:
             node["status"]["nodeInfo"] = {"bootID": boot, "kernelVersion": kernel}
-            node["status"]["conditions"] = [
-                {"type": "Ready", "status": str(ready), "lastTransitionTime": LONG_AGO}
-            ]
+            node["status"]["conditions"] = [{"type": "Ready", "status": str(ready), "lastTransitionTime": LONG_AGO}]
         card = objects.card(name)
         self.add(card, objects.inventory(name, [card], conditions=[condition("ReadyForPooling", False)]))
         self.report(name, boot=boot, kernel=kernel)
 
-    def report(self, name: str, *, driver: str = "", boot: str = objects.BOOT, kernel: str = KERNEL, **facts: Any) -> None:
+    def report(
+        self, name: str, *, driver: str = "", boot: str = objects.BOOT, kernel: str = KERNEL, **facts: Any
+    ) -> None:
         """What the node's agent says."""
         made = reports.report(name, [], driver=driver, boot=boot)
         source = "container" if driver else ""
@@ -193,7 +193,11 @@ class Cluster(cluster.Cluster):
     def collect(self) -> None:
         """What is deleted goes when its last finalizer does."""
         for (kind, name), obj in list(self.objects.items()):
-            if kind == "GPUDriver" and obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
+            if (
+                kind == "GPUDriver"
+                and obj["metadata"].get("deletionTimestamp")
+                and not obj["metadata"].get("finalizers")
+            ):
                 self.drop(resources.GPUDRIVER, name)
 
     # --- the process ----------------------------------------------------------------------------
@@ -204,10 +208,14 @@ class Cluster(cluster.Cluster):
         world.settings, world.enabled, world.missing = self.settings, self.enabled, self.missing
         return world
 
-    def keys(self) -> list[tuple[str, str]]:
+    def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops."""
-        variants = {o["metadata"]["labels"].get(names.DRIVER_VARIANT) for (k, _), o in self.objects.items() if k == "Node"}
-        variants |= {o["metadata"]["labels"][names.DRIVER_VARIANT] for (k, _), o in self.objects.items() if k == "DaemonSet"}
+        variants = {
+            o["metadata"]["labels"].get(names.DRIVER_VARIANT) for (k, _), o in self.objects.items() if k == "Node"
+        }
+        variants |= {
+            o["metadata"]["labels"][names.DRIVER_VARIANT] for (k, _), o in self.objects.items() if k == "DaemonSet"
+        }
         found = [key for key in self.objects if key[0] in ("GPUNodeInventory", "GPUDriver")]
         return sorted([*found, *(("Variant", value) for value in variants if value)])
 
@@ -241,7 +249,7 @@ class Cluster(cluster.Cluster):
         """Let all work until nobody wants anything."""
         for _ in range(rounds):
             before = json.dumps(sorted(map(repr, self.objects.values())))
-            for key in self.keys():
+            for key in self.all_keys():
                 try:
                     self.reconcile(*key)
                 except ConflictError:
@@ -250,7 +258,9 @@ class Cluster(cluster.Cluster):
             self.outside()
             if before == json.dumps(sorted(map(repr, self.objects.values()))):
                 return
-        raise AssertionError(f"it does not settle; still wanted: {[self.planned(*key).actions for key in self.keys()]}")
+        raise AssertionError(
+            f"it does not settle; still wanted: {[self.planned(*key).actions for key in self.all_keys()]}"
+        )
 
     def check(self) -> None:
         """What must hold after every plan."""
