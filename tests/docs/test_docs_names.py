@@ -201,7 +201,7 @@ def test_every_setting_and_field_exists(page: Path) -> None:
                 named.add(plain)
 
     pods = re.compile(
-        r"(spec|status)\.(nodeName|affinity|containers|template|phase|nodeInfo|allocatable|taints|enabled|settings|maintenance)"
+        r"(driver)\.(access|name)|(spec|status)\.(nodeName|affinity|containers|template|phase|nodeInfo|allocatable|taints|enabled|settings|maintenance)"
     )
     parts = {one.partition(".")[2] for one in fields()}
     assert {one for one in named - fields() - parts if not pods.match(one) and not is_module(one)} == set()
