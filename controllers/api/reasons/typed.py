@@ -170,6 +170,7 @@ Reason = Literal[
     "NotIgnored",
     "NotLabelled",
     "NotManaged",
+    "NotReady",
     "NotRecognised",
     "NotYetOffered",
     "NothingFound",
