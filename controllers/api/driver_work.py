@@ -58,6 +58,8 @@ class DriverWork:
     """Why it is no further."""
     message: Annotated[str | None, Field(max_length=1024)] = None
     """What was found, what was expected and what to do."""
+    fault: Literal["Revision", "Node"] | None = None
+    """Of what has failed: the revision's fault, on every node of its kind, or the node's alone."""
     attempt: Annotated[int, Field(ge=1)] = 1
     """Which try it is."""
     since: Timestamp

@@ -83,6 +83,7 @@ OWNED: Final = (
         GPUDRIVER,
         {
             names.MANAGER_DRIVER: (
+                "observedGeneration",
                 "target",
                 "current",
                 "revisions",

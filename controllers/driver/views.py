@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,11 +11,20 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, LastDriverWork
     from controllers.api.gpudriver import GPUDriver, Result
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.kube import DaemonSet, Node
+    from controllers.api.kube import ConfigMap, DaemonSet, Node
     from controllers.domain.driver.choice import Choice, Install
+    from controllers.domain.driver.overlaps import Overlap
     from controllers.driver.records import Pod, Report
 
-Json = dict[str, object]
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An object of the module's namespace as it is to be made."""
+
+    name: str
+    body: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +37,8 @@ class Slots:
     """Whether another node may get a driver."""
     proved: bool = True
     """Whether the revision is proved on nodes of this kind, or this node may be the one that tries it."""
-    halted: str = ""
-    """Why no node is started with the revision, since it is bad; empty where it is not."""
+    held: bool = False
+    """Whether nothing is begun: the revision is bad on nodes of this kind, or what the GPUDriver names is missing."""
     resumed: str | None = None
     """When a person last had the revision tried again, or when it was first wanted."""
 
@@ -59,10 +68,10 @@ class ObservedNode:
     """What that GPUDriver comes to on this node; None without one."""
     target: Install | None = None
     """The driver that a node without one gets: the choice, or the last good revision while the choice is not proved."""
-    check: Pod | None = None
-    """The pod that looks at the node."""
-    check_body: Json | None = None
-    """That pod as it is to be made for `target`."""
+    checks: tuple[Pod, ...] = ()
+    """Pods that look at the node: the one of `wanted_check`, and those of other targets."""
+    wanted_check: Named | None = None
+    """The pod that looks at the node for `target`, as it is to be made."""
     pod: Pod | None = None
     """The pod of the driver's DaemonSet that the node's label names."""
     objects: Objects = field(default_factory=Objects)
@@ -78,21 +87,53 @@ class ObservedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Results:
+    """What is known of a revision: as a whole, and on each kind of node."""
+
+    revision: Result = "Unproved"
+    strata: Mapping[str, Result] = field(default_factory=dict)
+    """By stratum; those that are not there are not proved."""
+
+    def on(self, stratum: str) -> Result:
+        """What is known of it on nodes of a kind."""
+        return "Bad" if self.revision == "Bad" else self.strata.get(stratum, "Unproved")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one node says of a revision."""
+
+    node: str
+    stratum: str
+    good: bool
+    """Whether it came to serve there; else it failed by the revision's own fault."""
+    since: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A node of a GPUDriver, as its status tells of it."""
 
     name: str
-    choice: Choice | None
-    label: str | None
-    """The node's variant."""
-    work: DriverWork | None
-    last: LastDriverWork | None
-    stratum: str
+    choice: Choice | None = None
+    next_choice: Choice | None = None
+    """What the node will get once it runs the kernel that is installed for its next start; None without such."""
+    stratum: str = ""
     """What the node has in common with those that are of its kind; empty where that is not known."""
-    ready: bool
-    """ReadyForPooling."""
-    version: str
+    label: str | None = None
+    """The node's variant."""
+    work: DriverWork | None = None
+    last: LastDriverWork | None = None
+    version: str = ""
     """Of the driver that runs; empty without one."""
+    node_ready: bool = True
+    """Whether kubelet says so."""
+    may_start: bool = True
+    """Whether neither a person nor an autoscaler takes the node away."""
+    loaded: bool = False
+    """Whether a driver runs that is not the module's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +145,12 @@ class ObservedDriver:
     """The revision that its spec comes to, with the contents of the ConfigMaps that it names."""
     members: tuple[Member, ...] = ()
     """Nodes that it has, or that are under way for it."""
-    overlaps: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that it matches, or shares, by name: the GPUDriver that has each, and another one where it has it itself."""
+    results: Results = field(default_factory=Results)
+    """Of that revision."""
+    evidence: tuple[Evidence, ...] = ()
+    """By which that is known, as far as nodes still say so."""
+    overlap: Overlap | None = None
+    """What it shares with other GPUDrivers."""
     missing: tuple[str, ...] = ()
     """ConfigMaps that it names and that are not there."""
     enabled: bool = True
@@ -114,17 +159,22 @@ class ObservedDriver:
 
 @dataclass(frozen=True, slots=True)
 class ObservedVariant:
-    """One variant: its DaemonSet, and who needs it."""
+    """One variant: its objects, and who needs them."""
 
     value: str
-    daemonset: DaemonSet | None
-    wanted: Json | None = None
-    """The DaemonSet as it is built today; None where nobody can build it any more."""
+    daemonset: DaemonSet | None = None
+    configmap: ConfigMap | None = None
+    wanted: Objects = field(default_factory=Objects)
+    """The objects as they are built today, where somebody can still build them."""
     used: bool = False
     """Whether a node carries the label, or is on its way to it."""
+    labelled: bool = False
+    """Whether a node carries the label."""
     remembered: bool = False
     """Whether it is of a revision that a GPUDriver wants or remembers."""
-
-
-Proofs = dict[tuple[str, str], "Result"]
-"""Result of a revision on a kind of node: by revision and stratum."""
+    agent_image: str = ""
+    """The image of the node agent, by which the way for a driver is cleared."""
+    deleted_at: Mapping[str, float] = field(default_factory=dict)
+    """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
+    enabled: bool = True
+    """As of `ObservedDriver`."""

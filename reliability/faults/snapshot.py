@@ -31,6 +31,7 @@ _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _VERSIONS = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
 _DROPPED = {
     *_VERSIONS,
+    "took",  # seconds that a driver's installation took
     "temperatureC",  # what a sensor said when a status was written for another reason
     validation.key(validation.CONTAINER, validation.CUDA),  # marks that are hashes over the node's boot, among others
 }

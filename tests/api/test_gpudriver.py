@@ -122,7 +122,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nobody unavailable": (rollout(maxUnavailable={"nodes": "0"}), "maxUnavailable.nodes in body should match"),
     "a card without a vendor": ({"target": {"devices": {"pciIDs": ["2330"]}}}, "should match '^[0-9a-f]{4}:"),
     "resources of cards": ({"resources": {"limits": {"nvidia.com/gpu": "1"}}}, "quantities are of cpu, memory"),
-    "a proxy without a scheme": ({"build": {"proxy": {"http": "p:3128"}}}, "spec.build.proxy.http in body should match"),
+    "a proxy without a scheme": (
+        {"build": {"proxy": {"http": "p:3128"}}},
+        "spec.build.proxy.http in body should match",
+    ),
     "a Secret's name": ({"build": {"secretEnv": "My Secret"}}, "spec.build.secretEnv in body should match"),
     "a priority out of range": ({"priority": 1001}, "should be less than or equal to 1000"),
 }

@@ -76,6 +76,12 @@ NODE: Final = (
         "end the other driver's pod; where there is none, remove `/run/nvidia/nvidia-driver.pid` on the node",
     ),
     _of_node(
+        "HostDriver",
+        "the host has a driver of its own, which it did not have when the node was looked at; it is not unloaded",
+        "remove the driver's packages from the host and reboot, or leave the node to it: set `spec.mode` to `Auto` or "
+        "`Host`",
+    ),
+    _of_node(
         "DevicesHeld",
         "processes hold a driver's devices open; nothing of it is ended by the module",
         "end the pods or processes that the message names; it is tried again by itself",

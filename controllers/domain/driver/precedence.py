@@ -1,13 +1,13 @@
 """Which of several GPUDrivers has a node: the highest priority; of equal ones who has it, the older, the name. Pure.
 
 Nobody waits for a conflict to be solved: each node has one driver at any time, and an overlap is told, not refused.
-Compiled once for a set of drivers: a node is compared with those alone whose first label it has, and nodes of one kind
-share the answer (docs/dev/design.md, Drivers).
+Compiled once for a set of drivers: a node is compared with those alone whose rarest label it has, and nodes of one kind
+share the answer.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -44,13 +44,13 @@ class Precedence:
     def __init__(self, drivers: Iterable[GPUDriver]) -> None:
         """Sort the drivers by rank and by what a node must have; one that is being deleted has no nodes."""
         ranked = sorted((d for d in drivers if d.metadata.deletion_timestamp is None), key=_rank)
+        common = Counter(label for driver in ranked for label in _match_labels(driver))
         self._by_label: dict[tuple[str, str], list[tuple[int, GPUDriver]]] = defaultdict(list)
-        """By the first label that the driver's selector names, with its place among all."""
+        """By that label of the driver's selector which fewest others have, with its place among all."""
         self._others: list[tuple[int, GPUDriver]] = []
         for place, driver in enumerate(ranked):
-            selector = driver.spec.target.node_selector
-            first = min(selector.match_labels.items(), default=None) if selector else None
-            (self._others if first is None else self._by_label[first]).append((place, driver))
+            rarest = min(_match_labels(driver), key=lambda label: (common[label], label), default=None)
+            (self._others if rarest is None else self._by_label[rarest]).append((place, driver))
         self._keys = tuple(sorted({key for driver in ranked for key in _label_keys(driver)}))
         self._answers: dict[object, tuple[GPUDriver, ...]] = {}
         self.compared = 0
@@ -87,6 +87,11 @@ class Precedence:
 
 def _rank(driver: GPUDriver) -> tuple[int, str, str]:
     return -driver.spec.priority, driver.metadata.creation_timestamp or "", driver.metadata.name
+
+
+def _match_labels(driver: GPUDriver) -> tuple[tuple[str, str], ...]:
+    selector = driver.spec.target.node_selector
+    return tuple(selector.match_labels.items()) if selector is not None else ()
 
 
 def _label_keys(driver: GPUDriver) -> Iterable[str]:

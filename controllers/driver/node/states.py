@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.driver.variant import ANY
-
 if TYPE_CHECKING:
     from controllers.api.driver_work import Phase
+    from controllers.api.reasons.typed import Reason
 
 Slot = Literal["preflight", "install"]
 """What only so many nodes do at once: to be looked at, or to get a driver. A node in that phase has the slot."""
@@ -37,7 +36,7 @@ class State:
     """Seconds that it may last; None for as long as it takes."""
     late: Phase | None = None
     """The phase that follows where the limit passes."""
-    late_reason: str = ""
+    late_reason: Reason | None = None
     """The reason that it then has."""
     let_go: bool = True
     """Whether the node can be let go at once, as nothing has been done to it: where its GPUDriver is deleted, has
@@ -63,16 +62,9 @@ TRYING: Final[frozenset[Phase]] = frozenset(("Installing", "Validating"))
 """Phases in which a node tries a revision: of one that is not proved, one node of each kind."""
 
 
-def limit_of(phase: Phase, variant: str | None) -> float | None:
-    """Seconds that a phase may last on the way to a variant; None for as long as it takes."""
-    if phase == "Installing" and variant is not None and not is_compiled(variant):
-        return PRECOMPILED_LIMIT
-    return STATES[phase].limit
-
-
-def is_compiled(variant: str) -> bool:
-    """Whether the modules of a variant (the label's value) are compiled on the node, or may be."""
-    return ANY in variant.split("-")[-2:]
+def limit_of(phase: Phase, *, compiled: bool = True) -> float | None:
+    """Seconds that a phase may last; None for as long as it takes. `compiled`: modules are made on the node."""
+    return STATES[phase].limit if compiled or phase != "Installing" else PRECOMPILED_LIMIT
 
 
 def retry_after(attempt: int) -> float:

@@ -1,0 +1,199 @@
+"""What a look at a node comes to before anything is started there: good, awaited, or a reason against it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from pydantic import ValidationError
+
+from controllers.api.driver_look import DONE, TEXT_MAX, Look, Prepared
+from controllers.api.reasons import driver_blocked
+from controllers.api.record import adapter
+from controllers.domain.wording import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.gpudriver import GPUDriverSpec
+    from controllers.api.reasons.typed import Reason
+    from controllers.domain.driver.choice import Install
+    from controllers.driver.records import ContainerStatus, Pod, Terminated
+
+IMAGE_CONTAINER: Final = "image"
+LOOK_CONTAINER: Final = "look"
+PULL_FAILED: Final = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+)
+"""Kubelet's words where an image does not come."""
+ABSENT: Final = ("not found", "manifest unknown", "name unknown", "NotFound")
+"""In a registry's answer, by every runtime's spelling: there is no such image."""
+WORDS: Final = frozenset(word for row in driver_blocked.ROWS for word in row.reasons.split())
+FREE_COMPILED: Final = 4096
+FREE_PRECOMPILED: Final = 1024
+"""MiB that must be free where the container runtime keeps its data: what an installed driver, its packages and what is
+compiled take there beside the image, which has been pulled by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What follows from a look."""
+
+    good: bool = False
+    reason: Reason | None = None
+    """Why not; None while there is nothing to be said yet."""
+    message: str = ""
+    image_missing: bool = False
+    """Whether the registry does not have the image: another node need not ask."""
+
+
+def blocked_word(said: str) -> Reason:
+    """A word of a program on the node, as a reason: one of another version may say what no row is about."""
+    return cast("Reason", said) if said in WORDS else "PreflightFailed"
+
+
+PENDING: Final = Verdict()
+GOOD: Final = Verdict(good=True)
+
+
+def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
+    """What the check pod has found out by now."""
+    image, look = pod.container(IMAGE_CONTAINER), pod.container(LOOK_CONTAINER)
+    if image is not None and (refused := not_started(image, target.image, node)) is not None:
+        return refused
+    ends = [one.state.terminated for one in (image, look) if one is not None and one.state.terminated is not None]
+    failed = next((one for one in ends if one.exit_code != DONE), None)
+    if failed is not None:
+        return _failed(failed, node)
+    if look is None or look.state.terminated is None or image is None or image.state.terminated is None:
+        return _ended_early(pod, node)
+    try:
+        return judged(adapter(Look).validate_json(look.state.terminated.message), target, spec, node)
+    except ValidationError:
+        return _failed(look.state.terminated, node)
+
+
+def _failed(ended: Terminated, node: str) -> Verdict:
+    """A container of the check pod that says what is in the way, or just ended badly."""
+    try:
+        said = adapter(Prepared).validate_json(ended.message)
+        return Verdict(reason=blocked_word(said.reason), message=f"node {node}: {said.message}")
+    except ValidationError:
+        text = ended.message[-TEXT_MAX:] or ended.reason or f"exit code {ended.exit_code}"
+        return Verdict(reason="PreflightFailed", message=f"the check of node {node} failed: {text}")
+
+
+def not_started(container: ContainerStatus, image: str, node: str) -> Verdict | None:
+    """A verdict where kubelet does not get the image, or what its container needs; None where nothing says so."""
+    waiting = container.state.waiting
+    if waiting is not None and waiting.reason == "CreateContainerConfigError":
+        return Verdict(
+            reason="SecretMissing", message=f"node {node} cannot start the driver's image: {waiting.message}"
+        )
+    if waiting is None or waiting.reason not in PULL_FAILED:
+        return None
+    if any(word in waiting.message for word in ABSENT):
+        do = "name a version that has one, or an image in spec.image.overrides"
+        message = f"node {node} finds no image {image} in its registry: {do}"
+        return Verdict(reason="ImageMissing", message=message, image_missing=True)
+    if not waiting.message and waiting.reason == "ImagePullBackOff":
+        return None  # kubelet says why in the other of its two words
+    return Verdict(reason="PullFailed", message=f"node {node} cannot pull {image}: {waiting.message or waiting.reason}")
+
+
+def _ended_early(pod: Pod, node: str) -> Verdict:
+    """A pod that ended without a word of its own: kubelet refused it, or its deadline passed."""
+    if not pod.finished:
+        return PENDING
+    why = pod.status.reason or pod.status.phase
+    return Verdict(reason="PreflightFailed", message=f"the check pod {pod.name} on node {node} ended ({why})")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What was seen, and what is to come there."""
+
+    look: Look
+    target: Install
+    spec: GPUDriverSpec
+    node: str
+
+
+def judged(look: Look, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
+    """What of a node speaks against a driver there."""
+    case = Case(look, target, spec, node)
+    return next((found for check in CHECKS if (found := check(case)) is not None), GOOD)
+
+
+def _cards(case: Case) -> Verdict | None:
+    if case.look.gpus > 0:
+        return None
+    return Verdict(reason="PreflightFailed", message=f"no card of NVIDIA's is on the PCI bus of node {case.node}")
+
+
+def _host_driver(case: Case) -> Verdict | None:
+    if not case.look.host_driver:
+        return None
+    do = "remove its packages and start the node anew, or leave the node to it with spec.mode Host"
+    found = f"node {case.node} has driver {case.look.host_driver} of its own, which the module does not remove"
+    return Verdict(reason="HostDriver", message=f"{found}: {do}")
+
+
+def _modules_refused(case: Case) -> Verdict | None:
+    """A kernel that takes signed modules alone takes none that was compiled a moment ago."""
+    look = case.look
+    locked = look.lockdown in ("integrity", "confidentiality")
+    if case.target.mode != "Compiled" or not (look.secure_boot or locked):
+        return None
+    why = "Secure Boot is on" if look.secure_boot else f"its kernel is locked down ({look.lockdown})"
+    do = "set spec.mode to Precompiled, whose modules are signed, or switch Secure Boot off in its firmware"
+    return Verdict(reason="ModulesUnsigned", message=f"node {case.node} loads signed modules alone, as {why}: {do}")
+
+
+def _headers(case: Case) -> Verdict | None:
+    if case.target.mode != "Compiled" or case.look.headers is not False:
+        return None
+    do = "name a package repository that has them in spec.build.repositories, or set spec.mode to Precompiled"
+    found = f"neither node {case.node} nor its package repositories have the headers of kernel {case.look.kernel}"
+    return Verdict(reason="HeadersMissing", message=f"{found}: {do}")
+
+
+def _room(case: Case) -> Verdict | None:
+    free, least = case.look.free_mib, FREE_COMPILED if case.target.mode == "Compiled" else FREE_PRECOMPILED
+    if free is None or free >= least:
+        return None
+    found = f"{free} MiB are free on node {case.node} where its container runtime keeps data, and {least} are needed"
+    return Verdict(reason="DiskFull", message=f"{found}: make room there")
+
+
+def _holders(case: Case) -> Verdict | None:
+    if not case.look.holders:
+        return None
+    told = listed(
+        f"{one.command} ({one.pid}{f', pod {one.pod_uid}' if one.pod_uid else ''})" for one in case.look.holders
+    )
+    message = f"processes of node {case.node} hold its cards open: {told}; end them"
+    return Verdict(reason="DevicesHeld", message=message)
+
+
+def _mofed(case: Case) -> Verdict | None:
+    if not (case.spec.rdma.enabled and case.spec.rdma.host_mofed) or case.look.mofed == "Host":
+        return None
+    message = f"spec.rdma.hostMofed is set, and node {case.node} has no MOFED of its own loaded: install it there"
+    return Verdict(reason="MofedMissing", message=message)
+
+
+CHECKS: Final[tuple[Callable[[Case], Verdict | None], ...]] = (
+    _cards,
+    _host_driver,
+    _modules_refused,
+    _headers,
+    _room,
+    _holders,
+    _mofed,
+)
+"""In the order in which they are asked: the first that says something is told."""

@@ -1,0 +1,69 @@
+"""The writes of one variant: its DaemonSet kept as it was built, and taken away once no node needs it. Pure.
+
+A variant's template never changes, but for the image of our own init container: with update strategy OnDelete that
+restarts nothing. An edit by hand is undone where the variant can still be built as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from controllers.api.resources import CONFIGMAP, DAEMONSET, NODE
+from controllers.components.cooldown import cooldown_left
+from controllers.components.reconcile import is_leaving
+from controllers.driver.node.pod import PREPARE
+from controllers.runtime.drift import is_as_built
+from controllers.runtime.plan import Apply, Delete, JSONPatch, Plan, PlanBuilder, Precondition, Ref, ref
+
+if TYPE_CHECKING:
+    from controllers.api.kube import DaemonSet
+    from controllers.driver.views import Json, ObservedVariant
+
+
+def plan_variant(seen: ObservedVariant, now: float) -> Plan:
+    """The next writes of a variant."""
+    draft = PlanBuilder()
+    if not seen.enabled:
+        return draft.build()  # drivers under pods are no operands to be removed
+    if seen.used:
+        _keep(draft, seen, now)
+    elif not seen.remembered:
+        _remove(draft, seen)
+    return draft.build()
+
+
+def _keep(draft: PlanBuilder, seen: ObservedVariant, now: float) -> None:
+    name, wanted = f"gpu-driver-{seen.value}", seen.wanted
+    if seen.configmap is None and wanted.configmap is not None:
+        draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), wanted.configmap))
+    if seen.daemonset is None:
+        left = cooldown_left(seen.deleted_at, name, now)
+        if left > 0:
+            draft.requeue_within(left)
+        elif wanted.daemonset is not None and seen.labelled:
+            draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted.daemonset))
+    elif not is_leaving(seen.daemonset):
+        _mend(draft, seen.daemonset, wanted.daemonset, seen.agent_image)
+
+
+def _mend(draft: PlanBuilder, found: DaemonSet, wanted: Json | None, agent_image: str) -> None:
+    made = found.metadata.annotations.get(names.SPEC_HASH)
+    if wanted is not None and made == wanted["metadata"]["annotations"][names.SPEC_HASH]:
+        if not is_as_built(found.metadata, found.spec, wanted):
+            draft.add(Apply(Ref(DAEMONSET, found.name, names.NAMESPACE), wanted))
+        return
+    pod: dict[str, Any] = found.spec.get("template", {}).get("spec", {})
+    for number, one in enumerate(pod.get("initContainers") or ()):
+        if one.get("name") == PREPARE and agent_image and one.get("image") != agent_image:
+            path = f"/spec/template/spec/initContainers/{number}/image"
+            change = {"op": "replace", "path": path, "value": agent_image}
+            draft.add(JSONPatch(ref(DAEMONSET, found), found.metadata.resource_version, (change,)))
+
+
+def _remove(draft: PlanBuilder, seen: ObservedVariant) -> None:
+    """Delete what nobody needs: a DaemonSet that goes takes drivers with it, so the API server is asked first."""
+    nobody = Precondition(NODE, frozenset(), labels=f"{names.DRIVER_VARIANT}={seen.value}")
+    for kind, found in ((DAEMONSET, seen.daemonset), (CONFIGMAP, seen.configmap)):
+        if found is not None and not is_leaving(found):
+            draft.add(nobody, Delete(ref(kind, found), found.metadata.resource_version))
