@@ -31,6 +31,7 @@ SCOPES = {
     "card": (reasons.DEVICE, reasons.DEVICE_OWNERS),
     "pool": (reasons.POOL, reasons.POOL_OWNERS),
     "pod": (reasons.POD, reasons.POD_OWNERS),
+    "kube-node": (reasons.KUBE_NODE, reasons.KUBE_NODE_OWNERS),
     "driver": (reasons.DRIVER, reasons.DRIVER_OWNERS),
 }
 NEIGHBOURS = re.compile(r"^(the same|as above|see above)\b|; the same\b")

@@ -64,6 +64,7 @@ def test_what_is_ours_goes_and_what_is_not_stays(
     for name in ("n1", "away"):
         node = cluster.objects["Node", name]
         assert node["metadata"]["labels"] == {"zone": "z"}
+        assert [one["type"] for one in node["status"]["conditions"]] == ["Ready"]
         assert node["metadata"]["annotations"] == {"theirs": "1"}
         assert node["spec"]["taints"] == [CHANGED, FOREIGN]
     kept = {name: [gate["name"] for gate in gates] for name, gates in QUEUED.items()}

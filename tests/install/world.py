@@ -9,7 +9,8 @@ from controllers.api import names, resources
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import cleanup
 from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, UNBOUND, WRITERS, Observed
-from tests.kit import cluster, objects
+from tests.kit import cluster, conditions, objects
+from tests.kit.objects import condition
 from tests.kit.storage import Json
 
 NS = names.NAMESPACE
@@ -81,6 +82,8 @@ class Cluster(cluster.Cluster):
         meta = {"annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
         for node, ready in (("n1", "True"), ("away", "Unknown")):
             self.add(objects.node(node, ready=ready, labels=labels, meta=meta, taints=taints))
+            with self.edit("Node", node) as made:
+                conditions.put(made, condition(names.NODE_READY, True))
         by_hand: Json = {"labels": {names.NFD_NODE_NAME: "away"}}
         by_agent: Json = {"labels": {names.NFD_NODE_NAME: "n1"}, "managedFields": [{"manager": names.MANAGER_DISCOVER}]}
         self.make(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)

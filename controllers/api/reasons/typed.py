@@ -166,6 +166,7 @@ Reason = Literal[
     "NotIgnored",
     "NotLabelled",
     "NotManaged",
+    "NotReady",
     "NotRecognised",
     "NotYetOffered",
     "NothingFound",
