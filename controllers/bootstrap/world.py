@@ -120,7 +120,7 @@ class World:
 
     def gated(self, gates: Collection[str]) -> set[str]:
         """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""
-        return {node.name for node in self.nodes if not node.metadata.labels.keys().isdisjoint(gates) or _has_condition(node)}
+        return {one.name for one in self.nodes if not one.metadata.labels.keys().isdisjoint(gates) or _has_condition(one)}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""

@@ -49,8 +49,8 @@ class Blocker:
 
 def first_blocker(state: NodeState) -> Blocker | None:
     """The first thing that keeps the node's cards out of pools; None when nothing does."""
-    if (found := _intended(state)) is not None:
-        return found
+    if (intended := _intended(state)) is not None:
+        return intended
     evident = _is_evident(state)
     if not evident and (away := _agent_blocker(state)) is not None:
         return away
