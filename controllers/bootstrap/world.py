@@ -120,7 +120,8 @@ class World:
 
     def gated(self, gates: Collection[str]) -> set[str]:
         """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""
-        return {one.name for one in self.nodes if not one.metadata.labels.keys().isdisjoint(gates) or _has_condition(one)}
+        marked = (one for one in self.nodes if _has_condition(one) or not one.metadata.labels.keys().isdisjoint(gates))
+        return {node.name for node in marked}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""
