@@ -35,7 +35,7 @@ class Install:
 class Host:
     """The node's driver is the host's own; nothing is installed."""
 
-    why: str
+    explanation: str
     """For people."""
 
 
@@ -43,7 +43,7 @@ class Host:
 class OptedOut:
     """The node is left as it is in every respect, whatever it has."""
 
-    why: str
+    explanation: str
     """For people."""
 
 
@@ -61,7 +61,7 @@ class Blocked:
 class Unknown:
     """The node has not said enough about itself yet, or contradicts itself while it is rebooted."""
 
-    why: str
+    explanation: str
     """For people."""
 
 

@@ -29,7 +29,7 @@ def modules_for(spec: GPUDriverSpec, cards: Iterable[Card]) -> Modules | Blocked
 
     A card that the catalogue does not know is newer than it, and counts as one that takes the open modules.
     """
-    kinds = _kinds(cards)
+    kinds = _generations(cards)
     return _version_refused(spec.version, kinds) or _flavour(spec, kinds)
 
 
@@ -38,7 +38,7 @@ def branch_of(version: str) -> str:
     return version.partition(".")[0]
 
 
-def _kinds(cards: Iterable[Card]) -> dict[str, Row | None]:
+def _generations(cards: Iterable[Card]) -> dict[str, Row | None]:
     """Each kind of card by what it is called, with its generation."""
     found = {}
     for card in cards:

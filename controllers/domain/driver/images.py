@@ -30,7 +30,7 @@ OVERRIDE: Final = "name an image of yours in spec.image.overrides"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ImageOption:
     """An image that could serve a node."""
 
     mode: Literal["Precompiled", "Compiled"]
@@ -53,15 +53,15 @@ def choose(spec: GPUDriverSpec, revision: str, node: DriverNode, missing: Collec
     modules = modules_for(spec, node.cards)
     if isinstance(modules, Blocked):
         return modules
-    offers = _offers(spec, facts, node.kernel)
-    if isinstance(offers, Blocked | Host):
-        return offers
-    for offer in offers:
-        if offer.image not in missing:
-            return _install(offer, revision, facts.system, modules)
+    options = _options(spec, facts, node.kernel)
+    if isinstance(options, Blocked | Host):
+        return options
+    for option in options:
+        if option.image not in missing:
+            return _install(option, revision, facts.system, modules)
     return Blocked(
         "ImageMissing",
-        f"the registry does not have {' nor '.join(offer.image for offer in offers)}; set another spec.version, "
+        f"the registry does not have {' nor '.join(option.image for option in options)}; set another spec.version, "
         f"mirror the image, or {OVERRIDE}",
     )
 
@@ -124,7 +124,7 @@ def _host(spec: GPUDriverSpec) -> Host | Blocked:
     )
 
 
-def _offers(spec: GPUDriverSpec, facts: SystemFacts, kernel: str) -> tuple[Offer, ...] | Blocked | Host:
+def _options(spec: GPUDriverSpec, facts: SystemFacts, kernel: str) -> tuple[ImageOption, ...] | Blocked | Host:
     """Images that could serve, the first choice first."""
     own = _override(spec, facts.system, kernel)
     if own is not None:
@@ -145,7 +145,7 @@ def _offers(spec: GPUDriverSpec, facts: SystemFacts, kernel: str) -> tuple[Offer
     return _auto(spec, facts, kernel)
 
 
-def _override(spec: GPUDriverSpec, system: str, kernel: str) -> Offer | None:
+def _override(spec: GPUDriverSpec, system: str, kernel: str) -> ImageOption | None:
     found = override_for(spec, system, kernel)
     if found is None:
         return None
@@ -153,21 +153,21 @@ def _override(spec: GPUDriverSpec, system: str, kernel: str) -> Offer | None:
     precompiled = spec.mode == "Precompiled" or (spec.mode == "Auto" and one)
     # An override for some kernels makes the image depend on the kernel, and so the variant too.
     bound = kernel if precompiled or found.kernel != "*" else ""
-    return Offer("Precompiled" if precompiled else "Compiled", found.image, bound, spec.version)
+    return ImageOption("Precompiled" if precompiled else "Compiled", found.image, bound, spec.version)
 
 
-def _auto(spec: GPUDriverSpec, facts: SystemFacts, kernel: str) -> tuple[Offer, ...] | Blocked | Host:
+def _auto(spec: GPUDriverSpec, facts: SystemFacts, kernel: str) -> tuple[ImageOption, ...] | Blocked | Host:
     system = facts.system
     if system not in IMAGES.compiled and system not in IMAGES.precompiled and not names_system(spec, system):
         return Host(f"no image is made for {system}, so its driver is left to the host")
     found = _precompiled(spec, system, kernel), _compiled(spec, facts)
-    offers = tuple(one for one in found if isinstance(one, Offer))
+    options = tuple(one for one in found if isinstance(one, ImageOption))
     refused = [one for one in found if isinstance(one, Blocked)]
     # With a precompiled image the node needs none to compile; the last refusal is the one that can be cured.
-    return offers or Blocked(refused[-1].reason, "; ".join(one.message for one in refused))
+    return options or replace(refused[-1], message="; ".join(f"{one.message}" for one in refused))
 
 
-def _precompiled(spec: GPUDriverSpec, system: str, kernel: str) -> Offer | Blocked:
+def _precompiled(spec: GPUDriverSpec, system: str, kernel: str) -> ImageOption | Blocked:
     known, branch = IMAGES.precompiled.get(system), branch_of(spec.version)
     if known is None:
         return Blocked(
@@ -187,10 +187,10 @@ def _precompiled(spec: GPUDriverSpec, system: str, kernel: str) -> Offer | Block
             f"no precompiled image of branch {branch} is made for {system}; there are {known}: set spec.version to one "
             f"of these branches, set spec.mode to Compiled or Auto, or {OVERRIDE}",
         )
-    return Offer("Precompiled", f"{_path(spec)}:{branch}-{kernel}-{system}", kernel, branch)
+    return ImageOption("Precompiled", f"{_path(spec)}:{branch}-{kernel}-{system}", kernel, branch)
 
 
-def _compiled(spec: GPUDriverSpec, facts: SystemFacts) -> Offer | Blocked:
+def _compiled(spec: GPUDriverSpec, facts: SystemFacts) -> ImageOption | Blocked:
     system = facts.system
     if system not in IMAGES.compiled:
         return Blocked(
@@ -212,12 +212,12 @@ def _compiled(spec: GPUDriverSpec, facts: SystemFacts) -> Offer | Blocked:
             f"{why}, and modules that are compiled on the node are not signed: set spec.mode to Precompiled where "
             f"there is an image for its kernel, switch Secure Boot off, or {OVERRIDE} whose modules are signed",
         )
-    return Offer("Compiled", f"{_path(spec)}:{spec.version}-{system}", "", spec.version)
+    return ImageOption("Compiled", f"{_path(spec)}:{spec.version}-{system}", "", spec.version)
 
 
 def _path(spec: GPUDriverSpec) -> str:
     return f"{spec.image.repository.rstrip('/')}/{spec.image.name}"
 
 
-def _install(offer: Offer, revision: str, system: str, modules: Modules) -> Install:
-    return Install(Variant(revision, system, offer.kernel, modules), offer.mode, offer.image, offer.version)
+def _install(option: ImageOption, revision: str, system: str, modules: Modules) -> Install:
+    return Install(Variant(revision, system, option.kernel, modules), option.mode, option.image, option.version)

@@ -37,7 +37,7 @@ def overlaps(rankings: Iterable[tuple[str, Ranking]]) -> Mapping[str, Overlap]:
     return found
 
 
-def told(overlap: Overlap) -> str:
+def explain(overlap: Overlap) -> str:
     """The overlap in a sentence: how many nodes, the first of them, who has them, and how to decide it."""
     parts = []
     if overlap.lost:

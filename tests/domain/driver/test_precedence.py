@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.domain.driver.overlaps import overlaps, told
+from controllers.domain.driver.overlaps import explain, overlaps
 from controllers.domain.driver.precedence import Precedence, Ranking
 from tests.domain.driver.make import B200, H100, V100, driver
 
@@ -92,12 +92,12 @@ def test_both_are_told_what_they_share() -> None:
     asked = Precedence(drivers)
     found = overlaps((f"n{number}", asked.of({"zone": "a"}, (H100,))) for number in range(7))
 
-    assert told(found["small"]) == (
+    assert explain(found["small"]) == (
         "7 nodes (n0, n1, n2, n3, n4 and 2 more) are matched and go to others: big has 7: give the drivers different "
         "spec.priority, or narrow spec.target"
     )
-    assert "7 nodes (n0, n1, n2, n3, n4 and 2 more) also match twin with the same priority" in told(found["big"])
-    assert "big has 7" in told(found["twin"])
+    assert "7 nodes (n0, n1, n2, n3, n4 and 2 more) also match twin with the same priority" in explain(found["big"])
+    assert "big has 7" in explain(found["twin"])
 
 
 def test_drivers_apart_share_nothing() -> None:
@@ -126,7 +126,7 @@ def test_two_hundred_drivers_over_a_thousand_nodes_are_resolved_by_few_compariso
     asked = Precedence(drivers)
     rankings = [(name, asked.of(labels, (H100,))) for name, labels in nodes]
     shared = overlaps(rankings)
-    sentences = [told(overlap) for overlap in shared.values()]
+    sentences = [explain(overlap) for overlap in shared.values()]
     took = time.perf_counter() - began
     print(f"200 GPUDrivers over 1,000 nodes: {took * 1000:.0f} ms, {asked.compared} comparisons")  # noqa: T201
 
