@@ -119,8 +119,9 @@ class World:
         return node is not None and work_on(work, node.metadata.uid, now).is_planned
 
     def gated(self, gates: Collection[str]) -> set[str]:
-        """Nodes that carry one of these labels, also where inventory knows no GPU node any more."""
-        return {node.name for node in self.nodes if not node.metadata.labels.keys().isdisjoint(gates)}
+        """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""
+        marked = (one for one in self.nodes if _has_condition(one) or not one.metadata.labels.keys().isdisjoint(gates))
+        return {node.name for node in marked}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""
@@ -145,6 +146,10 @@ def _runs_under(pod: Pod) -> tuple[str, ...]:
 def _named(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The RuntimeClass that the spec of a pod names."""
     return (name,) if (name := spec.get(RUNS_UNDER)) else ()
+
+
+def _has_condition(node: Node) -> bool:
+    return any(one.type == names.NODE_READY for one in node.status.conditions)
 
 
 def _is_disrupted(inventory: GPUNodeInventory) -> bool:

@@ -18,7 +18,7 @@ from controllers.api import names, resources
 from controllers.components.reconcile import deletions, is_leaving
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import leftovers
-from controllers.install.dismantle import release, release_driver, ungate, unmark
+from controllers.install.dismantle import forget_ready, release, release_driver, ungate, unmark
 from controllers.install.observed import MODULE_CONFIGS, OURS, WRITERS, is_ours
 from controllers.runtime.plan import Action, Delete, ref
 
@@ -78,8 +78,13 @@ def _withdraw(seen: Observed) -> tuple[list[Action], list[str]]:
 
 
 def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[str]]:
-    """Our marks on nodes and on pods that wait, what our programs read, and the finalizers."""
-    actions: list[Action] = [action for node in seen.of(resources.NODE) for action in unmark(node)]
+    """Our marks on nodes and on pods that wait, what our programs read, and the finalizers.
+
+    Of one node one write at a time: the next is on the version that the first one made.
+    """
+    actions: list[Action] = [
+        action for node in seen.of(resources.NODE) for action in (unmark(node) or forget_ready(node))
+    ]
     if not keep_records:
         actions += [action for pod in seen.unbound if not is_leaving(pod) for action in ungate(pod)]
     configs = [one for one in seen.of(resources.CONFIGMAP) if _is_operand(one)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDRIVER, GPUPOOL, NODE, POD
 from controllers.domain.node_marks import unmarked
-from controllers.runtime.plan import Action, Merge, ref
+from controllers.runtime.plan import Action, JSONPatch, Merge, ref
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
@@ -23,6 +23,15 @@ def unmark(node: Node) -> list[Action]:
     """One write that takes all labels and taints of ours off a node; none where there are none."""
     body = unmarked(node)
     return [Merge(ref(NODE, node), node.metadata.resource_version, body)] if body else []
+
+
+def forget_ready(node: Node) -> list[Action]:
+    """The write that takes our condition off a node; none where it is not there."""
+    at = next((at for at, one in enumerate(node.status.conditions) if one.type == names.NODE_READY), None)
+    if at is None:
+        return []
+    gone = {"op": "remove", "path": f"/status/conditions/{at}"}
+    return [JSONPatch(ref(NODE, node), node.metadata.resource_version, (gone,), subresource="status")]
 
 
 def release(pool: KubeObject) -> list[Action]:

@@ -34,7 +34,7 @@ def json_patch(target: Json, operations: Iterable[Json]) -> None:
         for part in way:
             place = place[part]
         if operation["op"] == "remove":
-            del place[last]
+            del place[int(last) if isinstance(place, list) else last]
         elif isinstance(place, list):
             assert last == "-", operation
             place.append(copy.deepcopy(operation["value"]))

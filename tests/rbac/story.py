@@ -250,13 +250,15 @@ class Story:
         await people.eventually(lambda: people.annotate(card, "busy"))  # no replica may be ready yet
         await people.offered("busy", 1)
         about = ((resources.GPUDEVICE, card), (resources.GPUNODEINVENTORY, OTHER), (resources.GPUPOOL, "busy"))
+        nodes = ((resources.NODE, OTHER),)
         wanted = [
             (account, "get", resource.plural)
             for account in (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER)
             for resource, _ in about[:2]
         ]
         wanted += [(names.POOL_CONTROLLER, "get", "gpupools"), (names.WEBHOOK, "get", "gpudevices")]
-        async with self.nudged(*about):
+        wanted += [(names.BOOTSTRAP, "get", "nodes")]
+        async with self.nudged(*about, *nodes):
             await self.log.shows(wanted, lambda: self._turn(card, wanted), 900)
         await people.retire("busy")
 

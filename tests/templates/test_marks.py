@@ -20,6 +20,9 @@ VARIANT = "3f2a91c07b-ubuntu24.04-any"
 TAINT = {"key": names.DRIVER_TAINT, "effect": "NoSchedule"}
 NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedule", "pool": "a"}])
 STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
+READY = {"type": names.NODE_READY, "status": "True", "reason": "Ready"}
+KUBELETS = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+THEIR_CONDITION = {**KUBELETS, "status": "False"}
 OURS, THEIRS = ({"key": f"example.com/{whose}", "effect": "NoSchedule"} for whose in ("ours", "theirs"))
 
 
@@ -52,6 +55,7 @@ def objects(kube: harness.Kube) -> None:
     assert kube.create("/api/v1/nodes", {"metadata": meta}).code == 201
     # The API server taints a new node, and no controller is here to take that off.
     assert kube.merge(NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP]}}).code == 200
+    assert kube.merge(f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}).code == 200
 
 
 MAY: list[tuple[str, str, dict[str, Any]]] = [
@@ -62,6 +66,8 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (POOL, GPUPOOL, {"metadata": {"annotations": {names.RESUME: None}}}),
     (POOL, GPUPOOL, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_POOL]}}),
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None, names.deploy_label("dcgm"): "true"}}}),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS, READY]}}),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}),
     (POOL, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None, names.pool_node_label("b"): "true"}}}),
     (POOL, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}, "spec": {"taints": [THEIRS, STARTUP]}}),
     (POOL, NODE, {"spec": {"taints": [OURS, THEIRS]}}),
@@ -93,6 +99,10 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.LABEL_ENABLED: "false"}}}, f"label {names.LABEL_ENABLED}"),
     (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}}, f"annotation {names.POOL_TAINTS}"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [THEIRS]}}, "taint example.com/ours"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY, THEIR_CONDITION]}}, "a condition of others"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY]}}, "a condition of others"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"capacity": {"gpu.deckhouse.io/a": "8"}}}, "status.capacity"),
+    (BOOTSTRAP, f"{NODE}/status", {"metadata": {"labels": {"theirs": None}}}, "label theirs"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [OURS, THEIRS]}}, f"taint {names.STARTUP_TAINT}"),
     (BOOTSTRAP, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
     (POOL, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None}}}, "label gpu.deckhouse.io/deploy.gfd"),

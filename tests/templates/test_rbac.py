@@ -31,6 +31,7 @@ MAY = {
     ],
     "gpu-bootstrap-controller": [
         ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("patch", "", "nodes", "status", ANYWHERE, "x"),  # one condition; a policy allows no more
         ("create", "apps", "daemonsets", "", OURS, ""),
         ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # an annotation; a policy allows no more

@@ -22,6 +22,7 @@ from controllers.api.reasons import (
     faulted,
     host,
     inventory,
+    kube_node,
     node_driver,
     node_pools,
     pool,
@@ -52,6 +53,7 @@ SECTIONS: Final = {
     "device": device.ROWS + faulted.ROWS + configured.ROWS,
     "pool": pool.ROWS,
     "pod": queued.ROWS,
+    "kube-node": kube_node.ROWS,
     "driver": driver.ROWS,
     "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS),
 }
@@ -60,6 +62,7 @@ NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS
 DEVICE: Final = SECTIONS["device"]
 POOL: Final = SECTIONS["pool"]
 POD: Final = SECTIONS["pod"]
+KUBE_NODE: Final = SECTIONS["kube-node"]
 DRIVER: Final = SECTIONS["driver"] + SECTIONS["driver-nodes"]
 
 
@@ -76,6 +79,8 @@ POOL_OWNERS: Final = _owners(pool)
 """Of a GPUPool."""
 POD_OWNERS: Final = _owners(queued)
 """Of a pod that waits."""
+KUBE_NODE_OWNERS: Final = _owners(kube_node)
+"""Of a Node."""
 DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed)
 """Of a GPUDriver."""
 _BY_CELL: Final = {
@@ -85,6 +90,7 @@ _BY_CELL: Final = {
         ("card", DEVICE),
         ("pool", POOL),
         ("pod", POD),
+        ("kube-node", KUBE_NODE),
         ("driver", DRIVER),
     )
 }
