@@ -23,7 +23,7 @@ from sim.controlplane.state import write_atomically
 from sim.module.balance import NAME as BALANCER
 from sim.module.balance import webhook_processes
 from sim.module.identities import kubeconfig_for
-from sim.module.install import Tools, install_chart, install_crds
+from sim.module.install import Tools, apply_settings, install_chart, install_crds
 from sim.module.processes import MODULES, OPTIONAL, Timers, agent_process, exporter_url, module_process
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from tools import programs
@@ -103,6 +103,8 @@ def put_module(plane: ControlPlane, tools: Tools, options: Options, progress: Pr
         values = {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}"}
         drivers = {"gpuControlPlane.driver.enabled": "true"} if options.driver else {}
         install_chart(tools, {**values, **drivers, **options.values})
+        if options.driver:
+            apply_settings(tools, {"driver": {"enabled": True}})
     with progress.task("starting the module's processes") as task:
         flags = {names.BOOTSTRAP: (f"--exporter-url={exporter_url(exporter_port)}",)}
         _start(plane, _module(plane, tools, options, flags, port), task)

@@ -22,7 +22,7 @@ NO_PLANNERS = ("formerly.py", "gpudevice.py", "gpunodeinventory.py")
 """Files that spell words which are not given there."""
 CODE = [
     path
-    for folder in ("controllers", "nodeagent/validate")
+    for folder in ("controllers", "nodeagent/driver", "nodeagent/validate")
     for path in sorted((ROOT / folder).rglob("*.py"))
     if ("reasons" not in path.parts or path.name == "__init__.py") and path.name not in NO_PLANNERS
 ]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.settings import DriverSettings
 from controllers.components.images import AGENT_IMAGE
-from controllers.domain.driver.choice import Install
+from controllers.domain.driver.bound import VARIANTS_MAX, bounded
+from controllers.domain.driver.choice import Blocked, Install
 from controllers.domain.driver.flavour import branch_of
 from controllers.domain.driver.revision import config_maps_of
 from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revision_of
@@ -78,7 +79,10 @@ class World:
             return ObservedNode(name, node, inventory)
         driver = self._driver_of(name)
         found = self._decided(name, driver) if driver is not None else None
+        choice = found.choice if found is not None else None
         target = self._target(name, driver, found) if driver is not None and found is not None else None
+        if target is not None and isinstance(one_more := self._bounded(target), Blocked):
+            choice, target = one_more, None
         work = inventory.status.driver_work
         pods = self.caches.pods.by(BY_NODE, name)
         wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
@@ -89,7 +93,7 @@ class World:
             inventory=inventory,
             report=self.decisions.report(node),
             driver=driver,
-            choice=found.choice if found is not None else None,
+            choice=choice,
             target=target,
             checks=tuple(pod for pod in pods if pod.daemonset is None),
             wanted_check=self._check(name, driver, target) if made and driver and target else None,
@@ -128,6 +132,14 @@ class World:
         if begun is not None and begun.phase == "Failed" and revision_of(begun.to or "") == driver.status.current:
             return choice
         return self._former(driver, choice) or choice
+
+    def _bounded(self, target: Install) -> Install | Blocked:
+        """What a node gets, unless it would need one DaemonSet too many."""
+        if self.caches.daemonsets.get(f"{names.NAMESPACE}/{target.variant.object_name}") is not None:
+            return target
+        revision = target.variant.revision
+        there = {value for one in self.caches.daemonsets if (value := one.metadata.labels.get(names.DRIVER_VARIANT))}
+        return bounded(target, {value for value in there if revision_of(value) == revision}, VARIANTS_MAX)
 
     def _former(self, driver: GPUDriver, choice: Install) -> Install | None:
         """The last good revision for such a node, where its DaemonSet is still there."""
@@ -219,7 +231,7 @@ class World:
 
     def _evidence(self, driver: GPUDriver, wanted: str) -> tuple[Evidence, ...]:
         said = self.caches.inventories.by(BY_PROOF, trial_of(driver.name, wanted))
-        return tuple(_said(one, stratum) for one in said if (stratum := self._stratum(one.name, driver)))
+        return tuple(_evidence_of(one, stratum) for one in said if (stratum := self._stratum(one.name, driver)))
 
     def driver(self, name: str) -> ObservedDriver | None:
         """One GPUDriver with its nodes; None where it is not there."""
@@ -311,7 +323,7 @@ def _image_of(daemonset: DaemonSet) -> str | None:
     return next((one.get("image") for one in pod.get("containers", ()) if one.get("name") == DRIVER), None)
 
 
-def _said(inventory: GPUNodeInventory, stratum: str) -> Evidence:
+def _evidence_of(inventory: GPUNodeInventory, stratum: str) -> Evidence:
     """What a node says of the revision by which it was found."""
     work, last = inventory.status.driver_work, inventory.status.last_driver_work
     if work is not None and work.phase == "Failed":

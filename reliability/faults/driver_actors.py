@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names, resources
 from reliability.faults.actors import Actors
 from reliability.faults.environment import MANAGER
+from sim.workload import gpudriver
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -27,7 +28,7 @@ class DriverActors(Actors):
 
     async def driver(self, name: str, version: str, **spec: Any) -> None:
         """Create a GPUDriver."""
-        body = {"metadata": {"name": name}, "spec": {"version": version, **spec}}
+        body = gpudriver(name, version, **spec)
         await self._act(lambda: self._once(self._client.create(resources.GPUDRIVER, body, manager=MANAGER)))
 
     async def version(self, name: str, version: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.driver_look import Prepared
+from controllers.driver import world
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
 
 
@@ -323,3 +324,22 @@ def test_the_versions_that_run_are_counted(made: Cluster) -> None:
     made.settle()
     assert made.status()["versions"] == [{"version": VERSION, "nodes": 1}]
     assert KERNEL.startswith("6.8")
+
+
+def test_one_kernel_too_many_waits_and_no_node_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel of precompiled images is a DaemonSet of its own, and their number has an end."""
+    monkeypatch.setattr(world, "VARIANTS_MAX", 2)
+    made = Cluster()
+    made.driver(version="580", mode="Precompiled")
+    for number in (1, 2, 3, 4):
+        made.node(f"n{number}", kernel=f"6.8.0-{min(number, 3)}-generic")
+        made.settle()
+
+    assert [made.work(f"n{number}") for number in (1, 2)] == [None, None]
+    for name in ("n3", "n4"):
+        work = made.work(name)
+        assert work is not None
+        assert (work["phase"], work["reason"]) == ("Blocked", "TooManyKernels")
+        assert "6.8.0-3-generic is one more" in work["message"]
+    assert len([key for key in made.objects if key[0] == "DaemonSet"]) == 2
+    assert made.told("Blocked") == ("True", "TooManyKernels")

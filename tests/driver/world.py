@@ -210,12 +210,8 @@ class Cluster(cluster.Cluster):
 
     def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops."""
-        variants = {
-            o["metadata"]["labels"].get(names.DRIVER_VARIANT) for (k, _), o in self.objects.items() if k == "Node"
-        }
-        variants |= {
-            o["metadata"]["labels"][names.DRIVER_VARIANT] for (k, _), o in self.objects.items() if k == "DaemonSet"
-        }
+        marked = [obj["metadata"]["labels"] for (kind, _), obj in self.objects.items() if kind in ("Node", "DaemonSet")]
+        variants = {labels.get(names.DRIVER_VARIANT) for labels in marked}
         found = [key for key in self.objects if key[0] in ("GPUNodeInventory", "GPUDriver")]
         return sorted([*found, *(("Variant", value) for value in variants if value)])
 

@@ -232,24 +232,24 @@ def test_a_driver_may_leave_out_a_card() -> None:
 @pytest.mark.parametrize(
     ("fault", "marks", "reason"),
     [
-        ("", {}, ""),
+        ("", {}, None),
         ("driver=pull-missing", {}, "ImageMissing"),
         ("driver=header-missing", {}, "HeadersMissing"),
         ("driver=disk-full", {}, "DiskFull"),
-        ("driver=holder-process", {}, "HeldBy"),
-        ("", {names.HOST: "bare,secure-boot"}, "SecureBoot"),
-        ("", {names.HOST: "bare,lockdown=integrity"}, "SecureBoot"),
+        ("driver=holder-process", {}, "DevicesHeld"),
+        ("", {names.HOST: "bare,secure-boot"}, "ModulesUnsigned"),
+        ("", {names.HOST: "bare,lockdown=integrity"}, "ModulesUnsigned"),
         ("", {names.HOST: ""}, "HostDriver"),
-        ("", {names.SHAPE: "no-gpu"}, "NoCards"),
+        ("", {names.SHAPE: "no-gpu"}, "PreflightFailed"),
     ],
 )
-def test_a_look_finds_what_is_there(fault: str, marks: dict[str, str], reason: str) -> None:
+def test_a_look_finds_what_is_there(fault: str, marks: dict[str, str], reason: str | None) -> None:
     stage = check_pod(fault, marks)
     stage.look()
     assert stage.verdict == process_look.PENDING
     stage.play(6)
     assert stage.verdict.reason == reason, stage.raw["status"]
-    assert stage.verdict.good is (reason == "")
+    assert stage.verdict.good is (reason is None)
 
 
 def test_an_image_that_comes_later_is_found_then() -> None:

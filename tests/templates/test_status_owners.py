@@ -120,6 +120,7 @@ GPUDRIVER = Kind(
     "driver-a",
     "driver-full",
     {
+        "observedGeneration": (2, (DRIVER,)),
         "target": ("3f2a91c07b", (DRIVER,)),
         "current": ("3f2a91c07b", (DRIVER,)),
         "revisions": ([{"hash": "3f2a91c07b", "version": "580.178.04", "result": "Good", "since": NOW}], (DRIVER,)),

@@ -117,13 +117,6 @@ SHARED: Final = (
         "a ConfigMap that the driver names is not there: nodes go on as before, new ones wait",
         "make it in namespace `d8-gpu-operator`, or take its name out of `spec.build`",
     ),
-    Row(
-        "SettingsInvalid",
-        "True",
-        "ConfigMapUnfit",
-        "a ConfigMap that the driver names has keys that are no file names, or binary data",
-        "give it text under keys such as `local.list`, `local.repo`, `ca.crt`",
-    ),
     Row("SettingsInvalid", "False", "AsExpected", "what the driver names is there", NOTHING),
     Row(
         "NextKernelUnserved",

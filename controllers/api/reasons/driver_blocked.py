@@ -137,8 +137,8 @@ NODE: Final = (
         "reboot the node: `kubectl drain <node>` first if it has pods; the work goes on by itself after that",
     ),
     _row(
-        "MofedMissing MofedConflict",
-        "RDMA is asked for, and MOFED is not loaded on the node, or another one than `spec.rdma.hostMofed` says",
+        "MofedMissing",
+        "RDMA is asked for, and MOFED is not loaded on the node",
         "install MOFED on the host and set `spec.rdma.hostMofed: true`, or run its container, or set "
         "`spec.rdma.enabled: false`",
     ),

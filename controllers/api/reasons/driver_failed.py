@@ -33,16 +33,6 @@ REVISION: Final = (
         f"{_LOG}; {_AGAIN}, or boot an older kernel",
     ),
     _of_revision(
-        "CardsLost",
-        "the driver is loaded, and fewer cards answer than before",
-        f"on the node `dmesg | grep -e NVRM -e Xid`; {_AGAIN}",
-    ),
-    _of_revision(
-        "CudaFailed FabricMismatch",
-        "the driver is loaded, and CUDA does not work with it, or its fabric manager is of another version",
-        f"`kubectl gpu explain node <node>` says what was found; {_AGAIN}",
-    ),
-    _of_revision(
         "OtherVersion",
         "the driver that is loaded is not the one that was asked for",
         "look at the image in `spec.image.overrides`: it has another version in it; or reboot the node, if the former "

@@ -162,7 +162,7 @@ def _check(given: Inputs) -> Json:
         "activeDeadlineSeconds": CHECK_SECONDS,
         "terminationGracePeriodSeconds": 5,
         "containers": [image, agent.look(given)],
-        "volumes": [*host.volumes("host", "sys", "mellanox", "os-release"), *mounted.build_volumes(given)],
+        "volumes": [*host.volumes("host", "sys", "os-release"), *mounted.build_volumes(given)],
     }
 
 

@@ -51,11 +51,10 @@ def shared(volume: str, path: str) -> Json:
 
 AGENT: Final = (
     shared("run-nvidia", files.RUN),
-    later(mount("host", HOST, read_only=True)),
+    mount("host", HOST, read_only=True),
     mount("sys", "/sys"),
-    later(mount("mellanox", MELLANOX, read_only=True)),
 )
-"""Of the node agent, which looks at the host and unloads modules."""
+"""Of the node agent, which looks at the host and unloads modules. It ends soon: later mounts do not matter to it."""
 DRIVER: Final = (
     shared("run-nvidia", files.RUN),
     mount("run-nvidia-fabricmanager", "/run/nvidia-fabricmanager"),

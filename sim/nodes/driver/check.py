@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import driver_look
 from controllers.api.driver_look import Prepared
-from controllers.domain.clock import stamp
 from sim.nodes.driver import registry
 from sim.nodes.driver.scene import line, look
 from sim.nodes.driver.statuses import (
@@ -24,6 +23,7 @@ from sim.nodes.driver.statuses import (
     ended,
     is_news,
     of_pod,
+    stamp_near,
     waiting,
 )
 from sim.nodes.driver.takes import takes
@@ -47,7 +47,7 @@ def step(pod: Pod, scene: Scene, annotations: Mapping[str, str], now: float) -> 
     kinds = scene.machine.faults.of_driver(registry.version(image))
     times = takes(annotations, kinds)
     known = {status.name: status for status in pod.status.container_statuses}
-    moment = stamp(now)
+    moment = stamp_near(now)
     if not known:
         told = {container.name: waiting(CREATING) for container in pod.spec.containers}
         return Step(of_pod(pod, PENDING, told, moment), min(times.pull, times.look) or 0.0)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import driver_look, names
+from controllers.api import names
 from controllers.api.driver_look import Prepared
-from controllers.domain.clock import stamp
+from nodeagent.driver import decide
+from nodeagent.host.openfiles import OpenFile
 from sim.nodes.driver import registry
 from sim.nodes.driver.scene import line, look
 from sim.nodes.driver.statuses import (
@@ -29,6 +30,7 @@ from sim.nodes.driver.statuses import (
     is_news,
     of_pod,
     running,
+    stamp_near,
     started,
     waiting,
 )
@@ -87,7 +89,7 @@ class _Act:
 
     @property
     def moment(self) -> str:
-        return stamp(self.now)
+        return stamp_near(self.now)
 
     @property
     def known(self) -> dict[str, ContainerStatus]:
@@ -166,8 +168,8 @@ def _prepare(act: _Act, known: ContainerStatus) -> Said:
     if left > 0:
         act.wake(left)
         return as_before(known)
-    code, prepared = _outcome(act)
-    if code:
+    prepared = _prepared_with(act)
+    if code := decide.exit_code(prepared):
         act.wake(act.times.back_off)
         return crashed(known, act.moment, code, line(prepared))
     if prepared.result == "Clean" and act.scene.loaded is not None:
@@ -175,22 +177,21 @@ def _prepare(act: _Act, known: ContainerStatus) -> Said:
     return ended(started(known), act.moment, message=line(prepared))
 
 
-def _outcome(act: _Act) -> tuple[int, Prepared]:
+def _prepared_with(act: _Act) -> Prepared:
+    """What `nodeagent driver prepare` says; what it refuses it says in its own words."""
     scene, seen = act.scene, look(act.scene, act.kinds)
     if "wedged-going" in act.kinds:
-        return driver_look.NODE, Prepared(
-            result="Refused", reason="RebootRequired", message="module nvidia is going: reboot the node", look=seen
+        said = decide.refused(
+            "RebootRequired", "module nvidia is being unloaded, and that does not end: reboot the node"
         )
+        return replace(said, look=seen)
     loaded = scene.loaded
-    if loaded is None:
-        return driver_look.DONE, Prepared(result="Clean", look=seen)
-    if loaded.revision == act.pod.metadata.labels.get(names.LABEL_REVISION):
-        return driver_look.DONE, Prepared(result="FastPath", look=seen)
+    if loaded is None or loaded.revision == act.pod.metadata.labels.get(names.LABEL_REVISION):
+        return Prepared(result="Clean" if loaded is None else "FastPath", look=seen)
     if holders := scene.holding(act.kinds):
-        first = holders[0]
-        said = f"process {first.pid} ({first.command}) holds the driver's devices open"
-        return driver_look.WAIT, Prepared(result="Refused", reason="HeldBy", message=said, look=seen)
-    return driver_look.DONE, Prepared(result="Clean", look=seen)
+        open_ = [OpenFile(one.pid, one.command, one.pod_uid or "") for one in holders]
+        return replace(decide.held(open_), look=seen)
+    return Prepared(result="Clean", look=seen)
 
 
 def _install(act: _Act) -> None:

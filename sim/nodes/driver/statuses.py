@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.domain.clock import begun
+from controllers.domain.clock import begun, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,6 +101,11 @@ def as_before(known: ContainerStatus) -> Said:
 def started(known: ContainerStatus) -> str:
     """Since when a container runs; empty where it does not."""
     return (known.state.running.started_at or "") if known.state.running is not None else ""
+
+
+def stamp_near(now: float) -> str:
+    """The nearest whole second, since kubelet's times have no parts of one."""
+    return stamp(now + 0.5)
 
 
 def elapsed(since: str | None, now: float) -> float:
