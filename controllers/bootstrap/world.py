@@ -120,7 +120,8 @@ class World:
 
     def gated(self, gates: Collection[str]) -> set[str]:
         """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""
-        return {node.name for node in self.nodes if not node.metadata.labels.keys().isdisjoint(gates) or _is_told(node)}
+        marked = (one for one in self.nodes if _has_condition(one) or not one.metadata.labels.keys().isdisjoint(gates))
+        return {node.name for node in marked}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""
@@ -147,7 +148,7 @@ def _named(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return (name,) if (name := spec.get(RUNS_UNDER)) else ()
 
 
-def _is_told(node: Node) -> bool:
+def _has_condition(node: Node) -> bool:
     return any(one.type == names.NODE_READY for one in node.status.conditions)
 
 

@@ -130,7 +130,7 @@ class Decisions:
         node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
         if node is None or inventory is None:
             return None
-        seen = self._seen(node, inventory)
+        seen = self._as_chosen_for(node, inventory)
         wanted = self.revision(driver)
         choice = choose(driver.spec, wanted, seen, missing)
         after = for_next_kernel(driver.spec, wanted, seen, missing)
@@ -138,7 +138,7 @@ class Decisions:
         made = self._decisions[name] = Decision(driver.name, choice, after, stratum)
         return made
 
-    def _seen(self, node: Node, inventory: GPUNodeInventory) -> DriverNode:
+    def _as_chosen_for(self, node: Node, inventory: GPUNodeInventory) -> DriverNode:
         """The node as a choice sees it."""
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None

@@ -231,7 +231,7 @@ class World:
 
     def _evidence(self, driver: GPUDriver, wanted: str) -> tuple[Evidence, ...]:
         said = self.caches.inventories.by(BY_PROOF, trial_of(driver.name, wanted))
-        return tuple(_said(one, stratum) for one in said if (stratum := self._stratum(one.name, driver)))
+        return tuple(_evidence_of(one, stratum) for one in said if (stratum := self._stratum(one.name, driver)))
 
     def driver(self, name: str) -> ObservedDriver | None:
         """One GPUDriver with its nodes; None where it is not there."""
@@ -323,7 +323,7 @@ def _image_of(daemonset: DaemonSet) -> str | None:
     return next((one.get("image") for one in pod.get("containers", ()) if one.get("name") == DRIVER), None)
 
 
-def _said(inventory: GPUNodeInventory, stratum: str) -> Evidence:
+def _evidence_of(inventory: GPUNodeInventory, stratum: str) -> Evidence:
     """What a node says of the revision by which it was found."""
     work, last = inventory.status.driver_work, inventory.status.last_driver_work
     if work is not None and work.phase == "Failed":

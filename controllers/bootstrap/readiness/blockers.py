@@ -49,8 +49,8 @@ class Blocker:
 
 def first_blocker(state: NodeState) -> Blocker | None:
     """The first thing that keeps the node's cards out of pools; None when nothing does."""
-    if (decided := _decided(state)) is not None:
-        return decided
+    if (intended := _intended(state)) is not None:
+        return intended
     evident = _is_evident(state)
     if not evident and (away := _agent_blocker(state)) is not None:
         return away
@@ -68,7 +68,7 @@ def first_blocker(state: NodeState) -> Blocker | None:
     return Blocker(silent, "Monitoring", transient=silent.status is None)
 
 
-def _decided(state: NodeState) -> Blocker | None:
+def _intended(state: NodeState) -> Blocker | None:
     if (found := not_wanted(state)) is not None:
         return Blocker(found, "NotWanted", intentional=True)
     return Blocker(driver_work(state), "DriverWork", intentional=True) if state.driver.is_out else None

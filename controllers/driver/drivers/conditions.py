@@ -36,7 +36,7 @@ EXPLAINED: Final = 3
 class About:
     """A GPUDriver, and where its nodes are."""
 
-    seen: ObservedDriver
+    observed: ObservedDriver
     places: tuple[Place, ...]
 
 
@@ -48,7 +48,7 @@ def findings(seen: ObservedDriver, places: tuple[Place, ...]) -> dict[str, Findi
 def _ready(about: About) -> Finding:
     words: Counter[str] = Counter(place.word for place in about.places)
     total = sum(words.values())
-    if about.seen.driver.metadata.deletion_timestamp is not None:
+    if about.observed.driver.metadata.deletion_timestamp is not None:
         return Finding(False, "BeingDeleted", f"{_nodes(total)} still under way; what is loaded stays")
     if total == 0:
         return Finding(None, "NoNodes", "no node with cards is this driver's")
@@ -67,8 +67,8 @@ def _ready(about: About) -> Finding:
 
 
 def _progressing(about: About) -> Finding:
-    working = [place for place in about.places if place.word in BUSY and not place.waits]
-    waiting = [place for place in about.places if place.word in BUSY and place.waits]
+    working = [place for place in about.places if place.word in BUSY and not place.is_waiting]
+    waiting = [place for place in about.places if place.word in BUSY and place.is_waiting]
     if working:
         counts = Counter(place.word for place in working)
         said = ", ".join(f"{counts[word]} in {word}" for word in sorted(counts))
@@ -83,14 +83,14 @@ def _progressing(about: About) -> Finding:
 
 
 def _blocked(about: About) -> Finding:
-    return _trouble(about.places, "Blocked", "no node is kept from the driver")
+    return _blockers(about.places, "Blocked", "no node is kept from the driver")
 
 
 def _failed(about: About) -> Finding:
-    return _trouble(about.places, "Failed", "no node failed with the driver")
+    return _blockers(about.places, "Failed", "no node failed with the driver")
 
 
-def _trouble(places: Iterable[Place], word: str, none: str) -> Finding:
+def _blockers(places: Iterable[Place], word: str, none: str) -> Finding:
     """Nodes in a state of trouble: the most frequent reason, how many have each, and what one of each says."""
     found = [place for place in places if place.word == word]
     if not found:
@@ -106,37 +106,37 @@ def _trouble(places: Iterable[Place], word: str, none: str) -> Finding:
 
 def _halted(about: About) -> Finding:
     """What speaks against the revision: on which kinds of nodes none is started any more, why, and how to go on."""
-    bad = sorted(key for key, result in about.seen.results.strata.items() if result == "Bad")
-    if about.seen.results.revision != "Bad" and not bad:
-        return Finding(False, "AsExpected", f"nothing speaks against revision {about.seen.revision}")
-    first = min((one for one in about.seen.evidence if not one.good), key=lambda one: one.since, default=None)
+    bad = sorted(key for key, result in about.observed.results.strata.items() if result == "Bad")
+    if about.observed.results.revision != "Bad" and not bad:
+        return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
+    first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
     known = {place.name: place for place in about.places}
     place = known.get(first.node) if first is not None else None
     reason: Reason = "DriverPodFailed"
     if place is not None and place.word == "Failed" and place.reason is not None:
         reason = place.reason
     why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
-    everywhere = about.seen.results.revision == "Bad"
+    everywhere = about.observed.results.revision == "Bad"
     where = "it is given to no node" if everywhere else f"no node like these gets it: {listed(bad)}"
-    do = f"set another spec.version, or kubectl annotate gpudriver {about.seen.driver.name} {names.RESUME}=true"
-    return Finding(True, reason, f"revision {about.seen.revision} failed {why[:600]}. {where}; {do}")
+    do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
+    return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
 
 
 def _overlaps(about: About) -> Finding:
-    if about.seen.overlap is None or not (text := explain(about.seen.overlap)):
+    if about.observed.overlap is None or not (text := explain(about.observed.overlap)):
         return Finding(False, "AsExpected", "no node that it matches is matched by another driver")
-    return Finding(True, "OthersHaveNodes" if about.seen.overlap.lost else "EqualPriority", text)
+    return Finding(True, "OthersHaveNodes" if about.observed.overlap.lost else "EqualPriority", text)
 
 
 def _settings(about: About) -> Finding:
-    if not about.seen.missing:
+    if not about.observed.missing:
         return Finding(False, "AsExpected", "what the driver names is there")
-    message = f"there is no ConfigMap {listed(about.seen.missing)}, which it names: make it, or take its name out"
+    message = f"there is no ConfigMap {listed(about.observed.missing)}, which it names: make it, or take its name out"
     return Finding(True, "ConfigMapMissing", message)
 
 
 def _next_kernel(about: About) -> Finding:
-    found = {one.name: one.next_choice for one in about.seen.members if isinstance(one.next_choice, Blocked)}
+    found = {one.name: one.next_choice for one in about.observed.members if isinstance(one.next_choice, Blocked)}
     if not found:
         return Finding(False, "AsExpected", "the driver serves the kernels that nodes will start with")
     said = next(iter(found.values())).message

@@ -32,7 +32,7 @@ class Place:
     reason: Reason | None = None
     message: str = ""
     since: str | None = None
-    waits: bool = False
+    is_waiting: bool = False
     """Whether nothing is done to it now."""
 
 
@@ -79,7 +79,7 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
     )
     reason: Reason = next((word for holds, word in kept if holds), "AwaitingSlot")
     since = member.work.since if member.work is not None else None
-    return Place(member.name, "Queued" if queued else "Preflight", reason, since=since, waits=True)
+    return Place(member.name, "Queued" if queued else "Preflight", reason, since=since, is_waiting=True)
 
 
 def rank(place: Place) -> tuple[int, str]:

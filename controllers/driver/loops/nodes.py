@@ -44,12 +44,12 @@ class NodeController:
         if before is None or (after is not None and before.phase == after.phase):
             return
         if before.phase == "Preflight":
-            self._wake("preflight")
+            self._enqueue_waiting("preflight")
         if before.phase in ("Installing", "Validating"):
             # A revision that is proved now is free for all nodes of its kind.
-            self._wake("install", None if before.phase == "Validating" else WOKEN)
+            self._enqueue_waiting("install", None if before.phase == "Validating" else WOKEN)
 
-    def _wake(self, slot: Slot, most: int | None = WOKEN) -> None:
+    def _enqueue_waiting(self, slot: Slot, most: int | None = WOKEN) -> None:
         waiting = self._waiting[slot]
         for _ in range(len(waiting) if most is None else min(most, len(waiting))):
             self.controller.add(waiting.popleft())

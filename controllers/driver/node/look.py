@@ -72,7 +72,7 @@ def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str) -> Verdic
     if look is None or look.state.terminated is None or image is None or image.state.terminated is None:
         return _ended_early(pod, node)
     try:
-        return judged(adapter(Look).validate_json(look.state.terminated.message), target, spec, node)
+        return assess(adapter(Look).validate_json(look.state.terminated.message), target, spec, node)
     except ValidationError:
         return _failed(look.state.terminated, node)
 
@@ -123,7 +123,7 @@ class Case:
     node: str
 
 
-def judged(look: Look, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
+def assess(look: Look, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
     """What of a node speaks against a driver there."""
     case = Case(look, target, spec, node)
     return next((found for check in CHECKS if (found := check(case)) is not None), GOOD)

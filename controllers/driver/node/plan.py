@@ -54,7 +54,7 @@ class NodePlan:
 class Draft:
     """A node's plan while it is made."""
 
-    seen: ObservedNode
+    observed: ObservedNode
     node: Node
     inventory: GPUNodeInventory
     now: float
@@ -67,8 +67,8 @@ class Draft:
 
     def built(self) -> NodePlan:
         """The plan."""
-        wanted = self.seen.wanted_check if self.after is not None and self.after.phase == "Preflight" else None
-        for check in self.seen.checks:
+        wanted = self.observed.wanted_check if self.after is not None and self.after.phase == "Preflight" else None
+        for check in self.observed.checks:
             if (wanted is None or check.name != wanted.name) and check.metadata.deletion_timestamp is None:
                 self.plan.add(Delete(ref(POD, check)))
         if self.awaits is not None:
@@ -78,14 +78,14 @@ class Draft:
     def write(self, work: DriverWork | None, last: LastDriverWork | None = None) -> None:
         """The node's work as it is from now on, where it is not so already."""
         self.after = work
-        if work != self.seen.work or last is not None:
+        if work != self.observed.work or last is not None:
             self.plan.add(write_work(self.inventory, work, last))
 
     def enter(self, phase: Phase, target: Install, driver: str, **more: object) -> DriverWork:
         """The work in a phase on the way to that driver."""
         compiled, to = target.mode == "Compiled", target.variant.value
         return step(
-            self.seen.work,
+            self.observed.work,
             phase,
             self.now,
             driver=driver,
@@ -120,7 +120,7 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
 
 def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     """A node that has not been begun, or has failed."""
-    target, choice = draft.seen.target, draft.seen.choice
+    target, choice = draft.observed.target, draft.observed.choice
     if work.phase == "Failed":
         _failed(draft, work, driver)
     elif isinstance(choice, Blocked):
@@ -141,7 +141,7 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
 
 def _wait_for_facts(draft: Draft) -> None:
     """The node is being started, or its agent is silent: its work stands still, but for a look that takes too long."""
-    work = draft.seen.work
+    work = draft.observed.work
     if work is not None and work.phase == "Preflight" and work.deadline is not None:
         if (left := _left(work.deadline, draft)) > 0:
             draft.plan.requeue_within(left)
@@ -151,7 +151,7 @@ def _wait_for_facts(draft: Draft) -> None:
 
 def _begin(draft: Draft, driver: GPUDriver) -> None:
     """A node to which nothing is done."""
-    seen, target = draft.seen, draft.seen.target
+    seen, target = draft.observed, draft.observed.target
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     if label is not None and not _failed_with(seen, label):
         return  # it has a driver of ours; another revision comes with a roll-out
@@ -189,7 +189,7 @@ def _blocked(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: B
 
 def _look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
-    seen = draft.seen
+    seen = draft.observed
     if not seen.node or not seen.node.ready or seen.slots.held:
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
@@ -202,7 +202,7 @@ def _look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1)
 
 def _preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """A node that is being looked at."""
-    seen = draft.seen
+    seen = draft.observed
     wanted = seen.wanted_check.name if seen.wanted_check is not None else None
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
     if check is None:
@@ -228,7 +228,7 @@ def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install,
 
 def _queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """A node that is known to be fit, and waits for its turn."""
-    seen, fresh = draft.seen, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
+    seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         _look_at(draft, driver, target)
     elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.held):
@@ -249,7 +249,7 @@ def may_start(node: Node) -> bool:
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
-    objects = draft.seen.objects
+    objects = draft.observed.objects
     _make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))
     draft.takes = "install"
@@ -258,14 +258,14 @@ def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install)
 
 def _under_way(draft: Draft, work: DriverWork) -> None:
     """A node that has its label, or is about to: it is finished, whatever becomes of the GPUDriver."""
-    boot, found = draft.node.status.node_info.boot_id, outcome(draft.seen.pod)
+    boot, found = draft.node.status.node_info.boot_id, outcome(draft.observed.pod)
     if work.to is not None and draft.node.metadata.labels.get(names.DRIVER_VARIANT) != work.to:
         _label(draft, work.to)
     if work.boot_id is not None and boot and work.boot_id != boot:
         _restarted(draft, work)
     elif found.serves and work.phase == "Installing":
         _advance(draft, work, "Validating")
-    elif found.serves and _is_done(draft.seen):
+    elif found.serves and _is_done(draft.observed):
         _done(draft, work)
     elif found.fault is not None:
         _fail(draft, work, found)
@@ -295,7 +295,7 @@ def _advance(draft: Draft, work: DriverWork, phase: Phase) -> None:
 def _done(draft: Draft, work: DriverWork) -> None:
     """The driver serves, and the node's own checks say that it is ready."""
     draft.write(None, ended(work, draft.now, good=True))
-    _event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {_version(draft.seen)} serves there", "Normal")
+    _event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {_version(draft.observed)} serves there", "Normal")
 
 
 def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
@@ -306,7 +306,7 @@ def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
             draft.plan.requeue_within(left)
         return
     if work.phase == "Validating":
-        found = _not_validated(draft.seen)
+        found = _not_validated(draft.observed)
     reason = found.reason or STATES[work.phase].late_reason or "InstallTimeout"
     message = found.message or "no pod of the driver became ready there in time"
     _fail(draft, work, Outcome(reason=reason, message=message, fault=fault_of(reason)))
@@ -341,7 +341,7 @@ def _fail(draft: Draft, work: DriverWork, found: Outcome) -> None:
 
 def _failed(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     """A node that failed: it may have come to itself; something new has it tried again."""
-    seen, target = draft.seen, draft.seen.target
+    seen, target = draft.observed, draft.observed.target
     if outcome(seen.pod).serves and _is_done(seen):
         _done(draft, work)
     elif target is not None and not _in_service(seen) and _is_new(draft, work, target):
@@ -350,7 +350,7 @@ def _failed(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
 
 def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     """Whether a node that failed is tried again."""
-    seen, boot = draft.seen, draft.node.status.node_info.boot_id
+    seen, boot = draft.observed, draft.node.status.node_info.boot_id
     asked = draft.node.metadata.annotations.get(names.DRIVER_RETRY) == "true"
     resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
     rebooted = bool(work.boot_id and boot and work.boot_id != boot)
@@ -360,7 +360,7 @@ def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
 def _retry_obeyed(draft: Draft) -> None:
     """The annotation goes once what failed is tried again, or where nothing has failed."""
     asked = names.DRIVER_RETRY in draft.node.metadata.annotations
-    work, waits = draft.seen.work, draft.takes is None
+    work, waits = draft.observed.work, draft.takes is None
     if not asked or (work is not None and work.phase == "Failed" and waits):
         return
     body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
@@ -382,7 +382,7 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 
 def _left(until: str, draft: Draft) -> float:
     """Seconds until a limit passes; it stands still for a while where the node is, or was, not Ready."""
-    work, node, limit = draft.seen.work, draft.node, seconds(until)
+    work, node, limit = draft.observed.work, draft.node, seconds(until)
     changed = next((c.last_transition_time for c in node.status.conditions if c.type == "Ready"), None)
     if changed and work is not None:
         at = begun(changed, draft.now)
@@ -408,15 +408,15 @@ def _version(seen: ObservedNode) -> str:
 
 def _make_check(draft: Draft) -> None:
     """The pod that looks at the node, where it is not there."""
-    wanted = draft.seen.wanted_check
-    if wanted is not None and all(pod.name != wanted.name for pod in draft.seen.checks):
-        _make_objects(draft, (CONFIGMAP, draft.seen.objects.configmap))  # which it mounts
+    wanted = draft.observed.wanted_check
+    if wanted is not None and all(pod.name != wanted.name for pod in draft.observed.checks):
+        _make_objects(draft, (CONFIGMAP, draft.observed.objects.configmap))  # which it mounts
         draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
 
 
 def _make_objects(draft: Draft, *objects: tuple[Resource, Json | None]) -> None:
     """What the target's pods need, where it is not there."""
-    target = draft.seen.target
+    target = draft.observed.target
     for resource, body in objects:
         if body is not None and target is not None:
             draft.plan.add(Apply(Ref(resource, target.variant.object_name, names.NAMESPACE), body))
