@@ -47,6 +47,8 @@ async def clean_up(plane: ControlPlane, tools: Tools, client: Client, folder: Pa
         # By its field manager the clean-up knows an agent's report from one made by hand.
         manager = names.MANAGER_DISCOVER if resource is resources.NODEFEATURE else "test"
         await client.apply(resource, name, head | body | {"metadata": meta}, manager=manager, namespace=space)
+    ready = {"type": names.NODE_READY, "status": "True", "reason": "Ready", "message": "m"}
+    await client.merge(resources.NODE, "x", {"status": {"conditions": [ready]}}, manager="test", subresource="status")
     for space in ("team", "team-2"):
         await _queue(client, space)
     # Only now: the API server asks the webhook, whom nobody plays here, about pools.
@@ -95,6 +97,7 @@ def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
         (resources.NODEFEATURE, names.agent_feature("x"), report),
         (resources.NODEFEATURERULE, names.NODE_FEATURE_RULE, {"spec": {"rules": []}}),
         (resources.GPUPOOL, "x", {"metadata": {"finalizers": [names.FINALIZER_POOL]}, "spec": {}}),
+        (resources.GPUDRIVER, "x", {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}, "spec": {"mode": "Host"}}),
         (resources.GPUDEVICE, "x", {}),
         (resources.GPUNODEINVENTORY, "x", {"spec": {"nodeName": "x"}}),
         (resources.MODULECONFIG, names.MODULE, {"spec": {"enabled": True, "version": 1}}),
