@@ -55,10 +55,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(list(sys.argv[1:] if argv is None else argv))
     if args.verb == "look":
         signal.alarm(LOOK_SECONDS)  # a file system that does not answer is no reason to wait for ever
-        _say(args, message.line(looking.look(host_paths(args))))
+        _emit(args, message.line(looking.observe(host_paths(args))))
         return DONE
     said = _prepare(args)
-    _say(args, message.line(said))
+    _emit(args, message.line(said))
     if said.reason == "RebootRequired" and args.reboot_sentinel is not None:
         args.reboot_sentinel.touch()
     return decide.exit_code(said)
@@ -69,7 +69,7 @@ def _prepare(args: argparse.Namespace) -> Prepared:
     return Preparation(host_paths(args), args.run, wanted, Kernel(), Clock(time.monotonic, time.sleep))()
 
 
-def _say(args: argparse.Namespace, line: str) -> None:
+def _emit(args: argparse.Namespace, line: str) -> None:
     sys.stdout.write(f"{line}\n")
     if args.message.exists():
         args.message.write_text(line, encoding="utf-8")

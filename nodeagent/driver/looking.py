@@ -63,7 +63,7 @@ RUNTIME_DATA: Final = (
 """Where runtimes keep images, for a container whose own mounts do not say it."""
 
 
-def look(where: HostPaths) -> Look:
+def observe(where: HostPaths) -> Look:
     """All that is seen at this moment; what cannot be seen is left out."""
     host = Reader(where.root)
     told, kernel = system.os_release(host), system.kernel(where.proc)

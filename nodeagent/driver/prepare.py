@@ -79,7 +79,7 @@ class Preparation:
             said = self._locked()
         except Refusal as refusal:
             said = refusal.said
-        return replace(said, look=looking.look(self._where))
+        return replace(said, look=looking.observe(self._where))
 
     def _locked(self) -> Prepared:
         """Wait until no other driver's program runs, and keep it from starting meanwhile."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
 """Keys of taints by which autoscalers say that a node goes."""
-AWAITED: Final = 15.0
+AWAITED: Final = 30.0
 """Seconds after which a node that waits for a slot asks again, should nobody have woken it."""
 
 

@@ -59,5 +59,7 @@ def _container(given: Inputs, verb: str, flags: list[str], mounts: list[Json]) -
         # takes modules out of the kernel.
         "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True},
         "resources": resources("10m", "64Mi", "256Mi"),
+        # Only where it ends before it could say anything.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }

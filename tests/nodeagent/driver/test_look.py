@@ -23,7 +23,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_a_bare_node_is_told_as_it_is(node: Node) -> None:
-    found = looking.look(node.where)
+    found = looking.observe(node.where)
     assert (found.system, found.kernel, found.next_kernel) == ("ubuntu24.04", KERNEL, "")
     assert (found.modules, found.holders, found.host_driver, found.mofed) == ((), (), "", "")
     assert found.gpus == 1
@@ -35,7 +35,7 @@ def test_modules_are_told_in_the_order_in_which_they_can_be_unloaded(node: Node)
     node.load(*DRIVER)
     node.load("nouveau")
     node.use("nvidia_uvm", 2)
-    assert [(one.name, one.version, one.state, one.users) for one in looking.look(node.where).modules] == [
+    assert [(one.name, one.version, one.state, one.users) for one in looking.observe(node.where).modules] == [
         ("nvidia_modeset", VERSION, "live", 0),
         ("nvidia_uvm", VERSION, "live", 2),
         ("nvidia", VERSION, "live", 2),
@@ -48,7 +48,7 @@ def test_who_has_a_card_open_is_told_with_its_pod(node: Node) -> None:
     node.process(101, "nvtop", "/dev/nvidiactl")
     node.process(102, "sshd", "/dev/null", "socket:[1]")
     node.process(103, "nvidia-persistenced", "/dev/nvidia0")
-    assert looking.look(node.where).holders == (
+    assert looking.observe(node.where).holders == (
         Holder(pid=100, command="python3", pod_uid=POD),
         Holder(pid=101, command="nvtop"),
     )
@@ -73,42 +73,42 @@ def test_a_driver_of_the_hosts_own_is_known_by_its_library_or_by_its_module(node
     folder = "usr/lib/x86_64-linux-gnu"
     node.machine.write(f"{folder}/libnvidia-ml.so.535.1.2")
     (node.root / folder / "libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.535.1.2")
-    assert looking.look(node.where).host_driver == "535.1.2"
+    assert looking.observe(node.where).host_driver == "535.1.2"
     (node.root / folder / "libnvidia-ml.so.1").unlink()
-    assert looking.look(node.where).host_driver == ""
+    assert looking.observe(node.where).host_driver == ""
     node.machine.write(f"lib/modules/{KERNEL}/modules.dep", "updates/dkms/nvidia.ko.zst: kernel/drm.ko.zst\n")
-    assert looking.look(node.where).host_driver == "unknown"
+    assert looking.observe(node.where).host_driver == "unknown"
 
 
 def test_a_driver_in_a_container_is_not_the_hosts(node: Node) -> None:
     node.machine.write("run/nvidia/driver/usr/lib64/libnvidia-ml.so.1")
-    assert looking.look(node.where).host_driver == ""
+    assert looking.observe(node.where).host_driver == ""
 
 
 def test_other_modules_with_nvidia_in_their_name_are_no_driver(node: Node) -> None:
     text = "kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko: \nkernel/i2c/i2c-nvidia-gpu.ko:\n"
     node.machine.write(f"lib/modules/{KERNEL}/modules.dep", text)
-    assert looking.look(node.where).host_driver == ""
+    assert looking.observe(node.where).host_driver == ""
 
 
 def test_whose_mofed_is_loaded(node: Node) -> None:
     (node.sys / "module" / "mlx5_core").mkdir()
-    assert looking.look(node.where).mofed == "", "the kernel has a driver of that name"
+    assert looking.observe(node.where).mofed == "", "the kernel has a driver of that name"
     (node.sys / "module" / "mlx_compat").mkdir()
-    assert looking.look(node.where).mofed == "Host"
+    assert looking.observe(node.where).mofed == "Host"
     node.machine.write("run/mellanox/drivers/.driver-ready")
-    assert looking.look(node.where).mofed == "Container"
+    assert looking.observe(node.where).mofed == "Container"
 
 
 def test_room_is_measured_where_the_containers_own_files_are(node: Node) -> None:
-    assert looking.look(node.where).free_mib is None
+    assert looking.observe(node.where).free_mib is None
     node.mounts(upper="/data/containerd/snapshots/7/fs")
-    assert looking.look(node.where).free_mib is None, "what is not seen is not guessed"
+    assert looking.observe(node.where).free_mib is None, "what is not seen is not guessed"
     (node.root / "data/containerd/snapshots/7/fs").mkdir(parents=True)
-    assert looking.look(node.where).free_mib == pytest.approx(free(node.root), abs=2048)
+    assert looking.observe(node.where).free_mib == pytest.approx(free(node.root), abs=2048)
     node.mounts()
     (node.root / "var/lib/containerd").mkdir(parents=True)
-    assert looking.look(node.where).free_mib == pytest.approx(free(node.root), abs=2048)
+    assert looking.observe(node.where).free_mib == pytest.approx(free(node.root), abs=2048)
 
 
 def free(path: Path) -> int:
@@ -119,7 +119,7 @@ def test_a_module_that_is_built_in_or_says_nonsense_breaks_nothing(node: Node) -
     node.load("nvidia")
     (node.sys / "module" / "nvidia" / "refcnt").write_text("many\n")
     (node.sys / "module" / "gdrdrv").mkdir()
-    assert [(one.name, one.users) for one in looking.look(node.where).modules] == [("nvidia", 0)]
+    assert [(one.name, one.users) for one in looking.observe(node.where).modules] == [("nvidia", 0)]
 
 
 def test_a_line_is_never_longer_than_kubelet_takes() -> None:
