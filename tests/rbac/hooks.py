@@ -47,6 +47,8 @@ async def clean_up(plane: ControlPlane, tools: Tools, client: Client, folder: Pa
         # By its field manager the clean-up knows an agent's report from one made by hand.
         manager = names.MANAGER_DISCOVER if resource is resources.NODEFEATURE else "test"
         await client.apply(resource, name, head | body | {"metadata": meta}, manager=manager, namespace=space)
+    ready = {"type": names.NODE_READY, "status": "True", "reason": "Ready", "message": "m"}
+    await client.merge(resources.NODE, "x", {"status": {"conditions": [ready]}}, manager="test", subresource="status")
     for space in ("team", "team-2"):
         await _queue(client, space)
     # Only now: the API server asks the webhook, whom nobody plays here, about pools.
