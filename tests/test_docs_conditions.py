@@ -88,7 +88,7 @@ def test_a_cure_names_what_it_is_about() -> None:
     )
     linked = reasons.find("node", "ManagedElsewhere", "True", "OperatorLabelled")
     assert linked is not None
-    assert linked.spoken() == "leave the node to one of them: coexistence.md (docs/coexistence.md)"
+    assert linked.spoken() == "leave the node to one manager: coexistence.md (docs/coexistence.md)"
     well = reasons.find("card", "Faulted", "False", "Healthy")
     assert well is not None
     assert well.spoken() == ""

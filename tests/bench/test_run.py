@@ -256,7 +256,8 @@ def burst(raw: dict[str, Any], rows: dict[str, Any]) -> None:
 
 def queue(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     burst, quiet = raw["burst"], raw["quiet"]
-    assert (burst["pods"], burst["created"], burst["given"], burst["too_many"]) == (24, 24, 8, 0)
+    assert (burst["pods"], burst["plain"]["count"], burst["given"], burst["too_many"]) == (24, 24, 8, 0)
+    assert 0 < burst["plain"]["p50"] <= burst["plain"]["p99"]
     assert 0 <= burst["at_once"] <= 8
     assert len(raw["freed"]) == 3
     assert all(0 < seconds < 60 for seconds in raw["freed"])

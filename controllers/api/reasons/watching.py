@@ -56,16 +56,17 @@ ROWS: Final = (
         "ManagedElsewhere",
         "True",
         "DevicePluginFound",
-        "kubelet offers `nvidia.com/gpu` or `nvidia.com/mig-…` there: another device plugin serves the node's "
-        "cards. It keeps none out of pools; one that a pod has by it is not offered (`HeldElsewhere`)",
-        "leave the node to one of them: [coexistence.md](coexistence.md#give-each-node-to-one-of-them)",
+        "kubelet offers `nvidia.com/gpu` or `nvidia.com/mig-…` on the node: another device plugin serves the node's "
+        "cards. The condition keeps no card out of pools; a card that a pod has by such a resource is not offered "
+        "(`HeldElsewhere`)",
+        "leave the node to one manager: [coexistence.md](coexistence.md#give-each-node-to-one-manager)",
     ),
     Row(
         "ManagedElsewhere",
         "True",
         "OperatorLabelled",
         "NVIDIA's GPU operator is told to run its driver, toolkit, device plugin or MIG manager there",
-        "leave the node to one of them: [coexistence.md](coexistence.md#give-each-node-to-one-of-them)",
+        "leave the node to one manager: [coexistence.md](coexistence.md#give-each-node-to-one-manager)",
     ),
     Row(
         "DegradedWorkloads",

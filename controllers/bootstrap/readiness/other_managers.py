@@ -41,7 +41,7 @@ def managed_elsewhere(state: NodeState) -> Finding:
     if not told:
         return Finding(False, "NothingFound", f"nothing on node {state.name} shows that others serve its cards")
     do = (
-        f"Leave the node to one of them: kubectl label node {state.name} {OFF} takes it from the operator,"
+        f"Leave the node to one manager: kubectl label node {state.name} {OFF} takes it from the operator,"
         f" kubectl label node {state.name} {names.LABEL_ENABLED}=false from this module; docs/coexistence.md"
     )
     reason: Reason = "DevicePluginFound" if offered else "OperatorLabelled"
