@@ -46,12 +46,12 @@ class NodeController:
         if before.phase == "Preflight":
             self._enqueue_waiting("preflight")
         if before.phase in ("Installing", "Validating"):
-            # A revision that is proved now is free for all nodes of its kind.
-            self._enqueue_waiting("install", None if before.phase == "Validating" else WOKEN)
+            # What it has proved, the status of its GPUDriver says soon after: then all nodes are looked at.
+            self._enqueue_waiting("install")
 
-    def _enqueue_waiting(self, slot: Slot, most: int | None = WOKEN) -> None:
+    def _enqueue_waiting(self, slot: Slot) -> None:
         waiting = self._waiting[slot]
-        for _ in range(len(waiting) if most is None else min(most, len(waiting))):
+        for _ in range(min(WOKEN, len(waiting))):
             self.controller.add(waiting.popleft())
 
     async def _reconcile(self, name: str) -> float | None:

@@ -136,7 +136,10 @@ def _spec(driver: GPUDriver) -> tuple[object, ...]:
 
 def _known(driver: GPUDriver) -> tuple[object, ...]:
     """What nodes' plans read of a status."""
-    return driver.status.target, driver.status.current, driver.status.revisions, driver.status.strata
+    status = driver.status
+    revisions = tuple((one.hash, one.result, one.since) for one in status.revisions)
+    strata = tuple((one.key, one.result) for one in status.strata if one.result != "Unproved")
+    return status.target, status.current, revisions, strata
 
 
 def _card(device: GPUDevice) -> tuple[object, ...]:

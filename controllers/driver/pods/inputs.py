@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,7 @@ class Inputs:
         return build.proxy or (self.cluster_proxy if build.use_cluster_proxy else None)
 
 
+@cache
 def script(name: str) -> str:
     """A script of this package."""
     return (_SCRIPTS / f"{name}.sh").read_text("utf-8")
