@@ -97,7 +97,11 @@ def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
         (resources.NODEFEATURE, names.agent_feature("x"), report),
         (resources.NODEFEATURERULE, names.NODE_FEATURE_RULE, {"spec": {"rules": []}}),
         (resources.GPUPOOL, "x", {"metadata": {"finalizers": [names.FINALIZER_POOL]}, "spec": {}}),
-        (resources.GPUDRIVER, "x", {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}, "spec": {"mode": "Host"}}),
+        (
+            resources.GPUDRIVER,
+            "x",
+            {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}, "spec": {"version": "580.178.04"}},
+        ),
         (resources.GPUDEVICE, "x", {}),
         (resources.GPUNODEINVENTORY, "x", {"spec": {"nodeName": "x"}}),
         (resources.MODULECONFIG, names.MODULE, {"spec": {"enabled": True, "version": 1}}),
