@@ -117,7 +117,7 @@ async def test_a_version_that_does_not_exist_stops_nothing_else_and_a_good_one_i
         (BARE, "", {"mode": "Precompiled", "version": "610"}, "NoImageForBranch"),
         (BARE, "", {"version": "610"}, "VersionIsBranch"),
         ("l40s-4", "", {"mode": "Compiled"}, "HostDriver"),
-        (BARE, "", {"licensing": {"secretName": "nobody"}}, "SecretMissing"),
+        (BARE, "", {"build": {"secretEnv": "nobody"}}, "SecretMissing"),
     ],
 )
 async def test_what_a_node_cannot_have_is_told_with_its_cure_and_no_other_node_waits(

@@ -156,10 +156,12 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     if label is not None and not _failed_with(seen, label):
         return  # it has a driver of ours; another revision comes with a roll-out
-    if seen.report is None or (label is None and seen.report.driver_version):
-        return  # its driver is somebody else's, or nobody knows
+    if seen.report is None:
+        return  # nobody knows what is there
     if isinstance(seen.choice, Blocked):
         _blocked(draft, None, driver, seen.choice)
+    elif label is None and seen.report.driver_version:
+        return  # its driver is somebody else's
     elif target is not None and target.variant.value != label:
         _look_at(draft, driver, target)
 
