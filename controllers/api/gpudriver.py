@@ -314,7 +314,7 @@ class GPUDriverStatus:
     counts: DriverCounts | None = None
     """Nodes by how far they are."""
     state: Annotated[str | None, Field(max_length=63)] = None
-    """In a word or two: Ready, Installing, Blocked, Failed, Halted, Paused, Deleting, NoNodes."""
+    """In a word or two: Ready, Installing, Blocked, Failed, Halted, Paused, Outdated, Deleting, NoNodes."""
     strata: Annotated[tuple[StratumStatus, ...], Field(max_length=64), Atomic] = ()
     """Kinds of nodes."""
     versions: Annotated[tuple[RunningVersion, ...], Field(max_length=32), Atomic] = ()

@@ -142,6 +142,8 @@ WEBHOOK: Final = "gpu-admission-webhook"
 DRIVER_CONTROLLER: Final = "gpu-driver-controller"
 """The optional fifth process: drivers on nodes (setting `driver.enabled`)."""
 WEBHOOK_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - the name of a Secret, not one
+REGISTRY_SECRET: Final = "deckhouse-registry"  # noqa: S105 - as above
+"""With what the module's own images are pulled, where its registry wants to know (templates/registry-secret.yaml)."""
 WEBHOOK_CONFIGURATION: Final = "gpu-control-plane"
 COVERAGE: Final = "gpu-nfd-coverage"
 DISCOVER_DAEMONSET: Final = "gpu-nodeagent-discover"

@@ -133,7 +133,7 @@ def _findings(found: GPUDriver) -> Iterator[Finding]:
                 yield Finding(level, f"{kind} ({one.reason}): {one.message}", cure("driver", one, driver=found.name))
     if revisions := found.status.revisions:
         told = listed(f"{one.hash} ({one.version}) {one.result}" for one in revisions)
-        yield Finding("note", f"revisions, the newest first: {told}")
+        yield Finding("note", f"Revisions, the newest first: {told}")
 
 
 def _cures(found: GPUDriver, nodes: list[Placed]) -> Iterator[Finding]:

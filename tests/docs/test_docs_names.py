@@ -201,7 +201,7 @@ def test_every_setting_and_field_exists(page: Path) -> None:
                 named.add(plain)
 
     pods = re.compile(
-        r"(driver)\.(access|name)|(spec|status)\.(nodeName|affinity|containers|template|phase|nodeInfo|allocatable|taints|enabled|settings|maintenance)"
+        r"(driver)\.(access|name|variant)|(spec|status)\.(nodeName|affinity|containers|template|phase|nodeInfo|allocatable|taints|enabled|settings|maintenance)"
     )
     parts = {one.partition(".")[2] for one in fields()}
     # Attributes of reports and kinds of files, whose names begin as those of settings do.

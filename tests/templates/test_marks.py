@@ -22,6 +22,7 @@ NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedu
 STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
 READY = {"type": names.NODE_READY, "status": "True", "reason": "Ready"}
 KUBELETS = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
 THEIR_CONDITION = {**KUBELETS, "status": "False"}
 OURS, THEIRS = ({"key": f"example.com/{whose}", "effect": "NoSchedule"} for whose in ("ours", "theirs"))
 
@@ -101,7 +102,7 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (BOOTSTRAP, NODE, {"spec": {"taints": [THEIRS]}}, "taint example.com/ours"),
     (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY, THEIR_CONDITION]}}, "a condition of others"),
     (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY]}}, "a condition of others"),
-    (BOOTSTRAP, f"{NODE}/status", {"status": {"capacity": {"gpu.deckhouse.io/a": "8"}}}, "status.capacity"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"addresses": [ADDRESS]}}, "status.addresses"),
     (BOOTSTRAP, f"{NODE}/status", {"metadata": {"labels": {"theirs": None}}}, "label theirs"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [OURS, THEIRS]}}, f"taint {names.STARTUP_TAINT}"),
     (BOOTSTRAP, NODE, {"spec": {"unschedulable": True}}, "the cordon"),

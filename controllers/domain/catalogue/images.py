@@ -16,7 +16,7 @@ SYSTEM: Final = re.compile("[a-z]+[0-9]+([.][0-9]+)?")
 FULL: Final = re.compile(r"[0-9]{3,4}(\.[0-9]+){2}")
 SERIES: Final = re.compile(r"[0-9]+\.[0-9]+")
 FLAVOUR: Final = re.compile("[a-z]+(-[a-z]+)*")
-_RELEASE: Final = re.compile(r"(?P<series>[0-9]+\.[0-9]+)\.[0-9]+-[0-9]+-(?P<flavour>[a-z0-9-]+)")
+_RELEASE: Final = re.compile(r"(?P<series>[0-9]{1,3}\.[0-9]{1,3})\.[0-9]{1,5}-[0-9]{1,6}-(?P<flavour>[a-z0-9-]{1,40})")
 """A kernel's release as Ubuntu spells it: 6.8.0-71-generic."""
 
 

@@ -128,9 +128,10 @@ def _labels(given: Inputs, component: str) -> dict[str, str]:
 
 
 def _common(given: Inputs) -> Json:
-    secrets = [{"name": name} for name in given.driver.spec.image.pull_secrets]
+    # By name, since those of a ServiceAccount count only for pods that name none. One that is not there is passed over.
+    secrets = [{"name": name} for name in (*given.driver.spec.image.pull_secrets, names.REGISTRY_SECRET)]
     made: Json = ON_EVERY_NODE | {"hostPID": True, "automountServiceAccountToken": False}
-    return made | ({"imagePullSecrets": secrets} if secrets else {})
+    return made | {"imagePullSecrets": secrets}
 
 
 def _pod(given: Inputs) -> Json:

@@ -76,6 +76,7 @@ def test_objects_are_as_reviewed(name: str) -> None:
 def test_no_pod_of_a_driver_has_a_token_and_each_runs_wherever_it_is_sent(name: str) -> None:
     made = pod(name)
     assert made["automountServiceAccountToken"] is False
+    assert made["imagePullSecrets"][-1] == {"name": "deckhouse-registry"}, "the agent's image is the module's"
     assert "serviceAccountName" not in made
     assert made["tolerations"] == [{"operator": "Exists"}]
     assert made["priorityClassName"] == "system-node-critical"
