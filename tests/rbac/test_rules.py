@@ -23,7 +23,7 @@ DANGEROUS = {
     ("create", "serviceaccounts/token"), ("create", "certificatesigningrequests"),
 }  # fmt: skip
 OF_DRIVERS = Grant(names.DRIVER_CONTROLLER, "", "pods", "create", namespace=names.NAMESPACE)
-"""It makes the pods that look at a node before anything starts there; it makes DaemonSets with the same rights anyway."""
+"""It makes the pods that look at a node before anything starts; DaemonSets with the same rights it makes anyway."""
 
 
 def forbidden(grant: Grant) -> list[str]:
