@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names, system_facts
-from controllers.api.conditions import MANAGED_DISABLED, MANAGED_ELSEWHERE, is_true
+from controllers.api.conditions import MANAGED_DISABLED, MANAGED_ELSEWHERE, find
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.images import choose, for_next_kernel
 from controllers.domain.driver.node import DriverNode, cards_of
@@ -116,7 +116,7 @@ class Decisions:
 
     def _ranked(self, precedence: Precedence, name: str) -> Ranking:
         node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
-        if node is None or inventory is None or is_true(inventory.status.conditions, MANAGED_DISABLED):
+        if node is None or inventory is None or not _is_managed(inventory):
             return NOBODY
         work, last = inventory.status.driver_work, inventory.status.last_driver_work
         holder = work.driver if work is not None else last.driver if last is not None else None
@@ -142,13 +142,16 @@ class Decisions:
         """The node as a choice sees it."""
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None
-        elsewhere = is_true(inventory.status.conditions, MANAGED_ELSEWHERE)
+        elsewhere = find(inventory.status.conditions, MANAGED_ELSEWHERE)
+        known = system is not None and elsewhere is not None  # bootstrap, too, has to have looked at the node
         return DriverNode(
             kernel=node.status.node_info.kernel_version,
-            facts=system_facts.read(system.elements) if system is not None else None,
+            facts=system_facts.read(system.elements) if known and system is not None else None,
             cards=cards_of(self._caches.devices.by(BY_NODE, node.name)),
             labels=node.metadata.labels,
-            managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})" if elsewhere else "",
+            managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})"
+            if elsewhere is not None and elsewhere.status == "True"
+            else "",
         )
 
     def report(self, node: Node) -> Report | None:
@@ -157,3 +160,9 @@ class Decisions:
         if found is None or found.node != node.name or not is_of_this_boot(found, node):
             return None
         return found
+
+
+def _is_managed(inventory: GPUNodeInventory) -> bool:
+    """Whether the node is the module's business; until somebody has said so, it is not."""
+    found = find(inventory.status.conditions, MANAGED_DISABLED)
+    return found is not None and found.status == "False"

@@ -10,6 +10,8 @@ from controllers.api import names
 from controllers.api.driver_look import Prepared
 from controllers.driver import world
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
+from tests.kit import conditions
+from tests.kit.objects import condition
 
 
 @pytest.fixture
@@ -77,6 +79,28 @@ def test_a_host_driver_and_mode_compiled_is_blocked_and_told(made: Cluster) -> N
 
     assert (made.phase(), made.label()) == ("Blocked", None)
     assert made.told("Blocked") == ("True", "HostDriver")
+
+
+@pytest.mark.parametrize("kind", ["ManagedDisabled", "ManagedElsewhere"])
+def test_a_node_of_which_nobody_has_said_whose_it_is_waits(made: Cluster, kind: str) -> None:
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        found = inventory["status"]["conditions"]
+        inventory["status"]["conditions"] = [one for one in found if one["type"] != kind]
+    made.settle()
+
+    assert (made.work(), made.label()) == (None, None)
+
+
+def test_a_node_that_is_not_managed_is_left_alone_and_one_of_another_operator_is_blocked(made: Cluster) -> None:
+    made.node("n2")
+    for name, kind in (("n1", "ManagedDisabled"), ("n2", "ManagedElsewhere")):
+        with made.edit("GPUNodeInventory", name) as inventory:
+            conditions.put(inventory, condition(kind))
+    made.settle()
+
+    assert (made.work("n1"), made.label("n1")) == (None, None)
+    assert (made.phase("n2"), made.label("n2")) == ("Blocked", None)
+    assert made.told("Blocked") == ("True", "ManagedElsewhere")
 
 
 @pytest.mark.parametrize("label", [names.DRIVER_OPT_OUT, "nvidia.com/gpu-driver-upgrade.skip"])

@@ -37,6 +37,8 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
 }
 VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"
+SAID = ("ManagedDisabled", "ManagedElsewhere", "ReadyForPooling")
+"""Conditions by which inventory and bootstrap have looked at a node."""
 LOOK = Look(system="ubuntu24.04", kernel=KERNEL, headers=True, free_mib=50_000, gpus=1)
 
 
@@ -68,7 +70,7 @@ class Cluster(cluster.Cluster):
             node["status"]["nodeInfo"] = {"bootID": boot, "kernelVersion": kernel}
             node["status"]["conditions"] = [{"type": "Ready", "status": str(ready), "lastTransitionTime": LONG_AGO}]
         card = objects.card(name)
-        self.add(card, objects.inventory(name, [card], conditions=[condition("ReadyForPooling", False)]))
+        self.add(card, objects.inventory(name, [card], conditions=[condition(kind, False) for kind in SAID]))
         self.report(name, boot=boot, kernel=kernel)
 
     def report(
