@@ -33,8 +33,8 @@ $(STAMP): requirements.lock requirements-go.lock
 venv: $(STAMP)
 
 .PHONY: demo
-demo: venv ## one card's story on a real control plane; KEEP=1 leaves it up
-	@$(PY) -m sim demo $(if $(KEEP),--keep)
+demo: venv ## one card's story on a real control plane; DRIVER=1 a bare node's; KEEP=1 leaves it up
+	@$(PY) -m sim demo $(if $(KEEP),--keep) $(if $(DRIVER),--driver)
 
 # Tests that are chosen run one after another, so that a debugger can be used; WORKERS=4 says otherwise.
 side_by_side = -n $(or $(WORKERS),$(if $(T),0,auto))

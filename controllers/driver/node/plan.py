@@ -14,10 +14,11 @@ from controllers.api.conditions import READY_FOR_POOLING, find, is_true
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUNODEINVENTORY, NODE, POD
 from controllers.domain.clock import begun, seconds, stamp
 from controllers.domain.driver.choice import Blocked, Install, Unknown, is_wanted
+from controllers.domain.driver.node_work import limit_at
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node import look
 from controllers.driver.node.pod import Outcome, fault_of, outcome
-from controllers.driver.node.states import ABSENT_MAX, PREFLIGHT_HOLDS, STATES, UNDER_WAY, limit_of, retry_after
+from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, UNDER_WAY, limit_of, retry_after
 from controllers.driver.node.work import ended, step, write_work
 from controllers.runtime.plan import Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Ref, ref
 
@@ -384,12 +385,9 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 
 def _left(until: str, draft: Draft) -> float:
     """Seconds until a limit passes; it stands still for a while where the node is, or was, not Ready."""
-    work, node, limit = draft.observed.work, draft.node, seconds(until)
-    changed = next((c.last_transition_time for c in node.status.conditions if c.type == "Ready"), None)
-    if changed and work is not None:
-        at = begun(changed, draft.now)
-        came_back = at + limit - begun(work.since, draft.now) if at > begun(work.since, draft.now) else limit
-        limit = min(limit + ABSENT_MAX, max(limit, came_back if node.ready else at + ABSENT_MAX))
+    work, limit = draft.observed.work, seconds(until)
+    if work is not None:
+        limit = limit_at(limit, begun(work.since, draft.now), draft.node, draft.now)
     return limit - draft.now
 
 
