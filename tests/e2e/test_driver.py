@@ -187,6 +187,7 @@ def test_a_driver_comes_onto_a_bare_node_and_says_when_it_serves(bed: DriverBed)
     assert not Path(files.READY).exists()
 
 
+@pytest.mark.slow("three containers of a driver, each of which kubelet has to start and to ask whether it serves")
 def test_a_driver_whose_container_dies_under_a_pod_that_computes_holds_and_is_mended_when_it_has_ended(
     bed: DriverBed,
 ) -> None:
