@@ -138,8 +138,8 @@ format: venv ## put the code into its form
 	@$(VENV)/bin/ruff check --fix --quiet . ; $(VENV)/bin/ruff format .
 
 .PHONY: up
-up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1
-	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)"
+up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1; DRIVER=1 brings drivers
+	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)" $(if $(DRIVER),--driver)
 
 .PHONY: down
 down: venv ## end that cluster and remove its data
