@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         case _:
             from sim.demo import story
 
-            return story.play(args.dir, keep=args.keep)
+            return story.play(args.dir, keep=args.keep, driver=args.driver)
 
 
 def _up(args: argparse.Namespace) -> int:

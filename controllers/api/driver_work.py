@@ -73,7 +73,7 @@ class DriverWork:
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary."""
     node_uid: Annotated[str, Field(max_length=63, alias="nodeUID")]
-    """uid of the Node: work on another machine of the same name is dropped."""
+    """The uid of the Node: work on another machine of the same name is dropped."""
     boot_id: Annotated[str | None, Field(max_length=63, alias="bootID")] = None
     """The node's start in which the phase began."""
 

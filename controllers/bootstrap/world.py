@@ -116,7 +116,7 @@ class World:
 
     def _is_planned(self, inventory: GPUNodeInventory, now: float) -> bool:
         node, work = self.nodes.get(inventory.name), inventory.status.driver_work
-        return node is not None and work_on(work, node.metadata.uid, now).is_planned
+        return node is not None and work_on(work, node, now).is_planned
 
     def gated(self, gates: Collection[str]) -> set[str]:
         """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""

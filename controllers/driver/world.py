@@ -17,7 +17,7 @@ from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revisio
 from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY_TRIAL, BY_VARIANT, trial_of
 from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
-from controllers.driver.node.plan import may_start
+from controllers.driver.node.begin import may_start
 from controllers.driver.node.pod import DRIVER
 from controllers.driver.pods import build
 from controllers.driver.pods.inputs import Files

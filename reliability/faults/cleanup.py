@@ -12,6 +12,7 @@ from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS
 from reliability.faults.snapshot import EXPORTER_OBJECT
+from sim.nodes.leaving import bury
 from sim.nodes.names import FAULT
 from sim.view import LateError
 from webhook.certificate_controller import STRATEGIC
@@ -78,8 +79,9 @@ async def _remove(environment: Environment) -> None:
     await _unname(environment)
     await _unsaid(environment)
     await _new_nodes(environment)
-    for name in _stray(environment):  # Kubernetes' own collector comes after up to a minute
-        await environment.delete(resources.POD, name.partition("/")[2], names.NAMESPACE)
+    pods = environment.recorder.of("Pod")
+    for node in {pods[name]["spec"]["nodeName"] for name in _stray(environment)}:
+        await bury(environment.client, node)  # Kubernetes' own collector comes after up to a minute
     await _unsaid(environment)
 
 

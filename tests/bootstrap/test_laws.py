@@ -320,7 +320,9 @@ def follows_the_driver(cluster: Cluster) -> None:
     """A node whose driver is changed is out of service, its clients' gates are closed, and it counts in no fuse."""
     inventory = cluster.view().inventories.get(NODE)
     assert inventory is not None
-    work = work_on(inventory.status.driver_work, cluster.objects["Node", NODE]["metadata"].get("uid", ""), cluster.now)
+    node = cluster.view().nodes.get(NODE)
+    assert node is not None
+    work = work_on(inventory.status.driver_work, node, cluster.now)
     told = cluster.status()["bootstrap"]
     assert (told["stage"] == "DriverWork") == (work.is_out and told["stage"] != "NotWanted")
     if work.is_out:

@@ -205,7 +205,7 @@ def test_every_setting_and_field_exists(page: Path) -> None:
     )
     parts = {one.partition(".")[2] for one in fields()}
     # Attributes of reports and kinds of files, whose names begin as those of settings do.
-    others = {"driver.access", "driver.name", "driver.source"}
+    others = {"driver.access", "driver.name", "driver.source", "driver.variant"}
     left = named - fields() - parts - others
     assert {one for one in left if not pods.match(one) and not is_module(one)} == set()
 

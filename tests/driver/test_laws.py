@@ -203,5 +203,5 @@ class Drivers(RuleBasedStateMachine):
 
 TestDrivers = Drivers.TestCase
 TestDrivers.settings = settings(
-    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -16,7 +16,8 @@ from controllers.api.settings import DriverSettings
 from controllers.api.system_facts import SystemFacts
 from controllers.driver.caches import Caches
 from controllers.driver.drivers.plan import plan_driver
-from controllers.driver.node.plan import NodePlan, plan_node
+from controllers.driver.node.draft import NodePlan
+from controllers.driver.node.plan import plan_node
 from controllers.driver.records import Pod, Report
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World

@@ -273,6 +273,7 @@ async def test_the_module_is_disabled_and_the_driver_stays(drivers: Drivers) -> 
     try:
         (late,) = await drivers.nodes(prefix=f"{drivers.name}-late")
         await drivers.says("Ready", "False")
+        await drivers.view.until(lambda: drivers.inventory(late) is not None, PATIENCE, drivers.told)
         assert (drivers.label(node), [pod.metadata.uid for pod in drivers.pods(node)]) == (label, pods)
         assert drivers.label(late) is None
     finally:

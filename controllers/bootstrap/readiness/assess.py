@@ -94,7 +94,7 @@ def assess(
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
     vouched = MONITORING if health.ready else frozenset()
     deadline = settings.bootstrap.phase_deadline
-    work = work_on(inventory.status.driver_work, node.metadata.uid, now)
+    work = work_on(inventory.status.driver_work, node, now)
     suspended, step = node_operation.NONE, Progress(frozenset(), None)
     if managed and count:
         suspended = node_operation.suspend(mig.mig_work(seen.devices), inventory.status.bootstrap, deadline, now)

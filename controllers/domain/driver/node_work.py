@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.driver_work import CLOSED, OUT_OF_SERVICE
-from controllers.domain.clock import SKEW, seconds
+from controllers.domain.clock import SKEW, begun, seconds
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
+    from controllers.api.kube import Node
 
 PLANNED: Final[frozenset[Phase]] = OUT_OF_SERVICE | {"Validating"}
 """Phases in which a node that is not ready is so for the driver's sake."""
 STUCK: Final[frozenset[Phase]] = frozenset(("Blocked", "Deferred", "Failed", "RolledBack", "Broken"))
 """Phases in which nothing goes on by itself for now."""
+ABSENT_MAX: Final = 3600.0
+"""Seconds for which limits stand still while the node is not Ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,31 @@ class NodeWork:
 NONE: Final = NodeWork()
 
 
-def work_on(work: DriverWork | None, node_uid: str, now: float) -> NodeWork:
-    """The work on the node of that uid; none where it was for another one of the same name.
+def limit_at(limit: float, since: float, node: Node, now: float) -> float:
+    """When a limit passes of what began at `since`, in seconds since the epoch, as all arguments are.
+
+    It stands still while the node is not Ready, as while it starts anew, for an hour at most.
+    """
+    changed = next((one.last_transition_time for one in node.status.conditions if one.type == "Ready"), None)
+    if changed is None:
+        return limit
+    at = begun(changed, now)
+    came_back = limit + max(0.0, at - since)
+    return min(limit + ABSENT_MAX, max(limit, came_back if node.ready else at + ABSENT_MAX))
+
+
+def work_on(work: DriverWork | None, node: Node, now: float) -> NodeWork:
+    """The work on a node; none where it was for another one of the same name.
 
     `now` in seconds since the epoch. The deadline is another machine's time: it passes once clocks that differ agree.
     """
-    if work is None or work.node_uid != node_uid:
+    if work is None or work.node_uid != node.metadata.uid:
         return NONE
     if work.deadline is None:
         # A hand-over lasts as long as a person wants. Of all else that takes a node out of service there is an end.
         return NodeWork(work, is_overdue=work.phase in PLANNED and work.phase != "HandedOver")
     try:
-        left = seconds(work.deadline) + SKEW - now
+        left = limit_at(seconds(work.deadline), begun(work.since, now), node, now) + SKEW - now
     except ValueError:
         return NodeWork(work, is_overdue=True)
     return NodeWork(work, is_overdue=left <= 0, left=max(0.0, left))

@@ -57,8 +57,11 @@ class Precedence:
         """How many times a node was compared with a driver: what the speed depends on."""
 
     def of(self, labels: Mapping[str, str], cards: tuple[Card, ...], holder: str | None = None) -> Ranking:
-        """Who has a node with these labels and cards; `holder` is the driver that has it already."""
-        found = self._matching(labels, cards)
+        """Who has a node with these labels and cards; `holder` is the driver that has it already.
+
+        A node without a card of NVIDIA's is nobody's, whatever a target selects.
+        """
+        found = self._matching(labels, cards) if cards else ()
         if not found:
             return Ranking()
         best = found[0].spec.priority

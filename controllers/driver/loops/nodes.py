@@ -13,7 +13,7 @@ from controllers.runtime.controller import Controller
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.driver.node.plan import NodePlan
+    from controllers.driver.node.draft import NodePlan
     from controllers.driver.node.states import Slot
     from controllers.driver.world import World
     from controllers.runtime.process import Process

@@ -21,8 +21,6 @@ Fault = Literal["revision", "node"]
 MINUTE: Final = 60.0
 PREFLIGHT_HOLDS: Final = 60 * MINUTE
 """Seconds for which a look at a node holds; then it is looked at anew before anything starts."""
-ABSENT_MAX: Final = 60 * MINUTE
-"""Seconds for which limits stand still while the node is not Ready."""
 RETRY_FIRST: Final = MINUTE
 RETRY_MAX: Final = 30 * MINUTE
 """Seconds between two looks at a node that cannot get its driver: doubled each time, up to this."""

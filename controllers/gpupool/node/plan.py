@@ -79,7 +79,7 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
 def _label(draft: PlanBuilder, view: ObservedNode, node: Node, members: list[GPUDevice], now: float) -> None:
     """The labels of the pools that have cards here, by which their plugins run on the node."""
     inventory = view.facts.inventory
-    work = work_on(inventory.status.driver_work if inventory is not None else None, node.metadata.uid, now)
+    work = work_on(inventory.status.driver_work if inventory is not None else None, node, now)
     if work.is_closed and work.left > 0:
         draft.requeue_within(work.left)
     # A plugin withdraws its cards before it goes, and the label is what keeps it there. Then it goes where the driver

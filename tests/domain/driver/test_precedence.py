@@ -35,7 +35,7 @@ def test_of_equal_ones_who_has_it_then_the_older_then_the_name() -> None:
     assert asked.of({}, (H100,), "a") == Ranking("a", ("c", "b"), ("c", "b"))
     assert asked.of({}, (H100,)) == Ranking("c", ("a", "b"), ("a", "b"))
     assert asked.of({}, (H100,), "gone").winner == "c"
-    assert Precedence([driver("b"), driver("a")]).of({}, ()).winner == "a"
+    assert Precedence([driver("b"), driver("a")]).of({}, (H100,)).winner == "a"
 
 
 def test_who_has_a_node_loses_it_to_a_higher_priority_alone() -> None:
@@ -77,6 +77,10 @@ def test_a_node_is_matched_by_one_of_its_cards_that_has_all_that_is_asked(
 
     assert (asked.of({}, (V100, H100)).winner == "a") is (matched or wanted == {"families": ["volta"]})
     assert (asked.of({}, (H100,)).winner == "a") is matched
+
+
+def test_a_node_without_a_card_of_nvidias_is_nobodys() -> None:
+    assert Precedence([driver("all")]).of({}, (), "all") == Ranking()
 
 
 def test_a_node_whose_labels_or_cards_change_is_judged_anew() -> None:

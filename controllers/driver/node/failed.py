@@ -1,0 +1,48 @@
+"""A node on which a driver failed: it comes to itself, or is tried again where something is new. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import NODE
+from controllers.domain.driver.variant import revision_of
+from controllers.driver.node.begin import look_at
+from controllers.driver.node.draft import in_service, is_done
+from controllers.driver.node.pod import outcome
+from controllers.driver.node.under_way import done
+from controllers.runtime.plan import Merge, ref
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.domain.driver.choice import Install
+    from controllers.driver.node.draft import Draft
+
+
+def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
+    """A node that failed: it may have come to itself; something new has it tried again."""
+    seen, target = draft.observed, draft.observed.target
+    if outcome(seen.pod).serves and is_done(seen):
+        done(draft, work)
+    elif target is not None and not in_service(seen) and _is_new(draft, work, target):
+        look_at(draft, driver, target, attempt=work.attempt + 1)
+
+
+def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
+    """Whether a node that failed is tried again."""
+    seen, boot = draft.observed, draft.node.status.node_info.boot_id
+    asked = draft.node.metadata.annotations.get(names.DRIVER_RETRY) == "true"
+    resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
+    rebooted = bool(work.boot_id and boot and work.boot_id != boot)
+    return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
+
+
+def obey_retry(draft: Draft) -> None:
+    """The annotation goes once what failed is tried again, or where nothing has failed."""
+    asked = names.DRIVER_RETRY in draft.node.metadata.annotations
+    work, waits = draft.observed.work, draft.takes is None
+    if not asked or (work is not None and work.phase == "Failed" and waits):
+        return
+    body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
+    draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))
