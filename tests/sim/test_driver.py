@@ -26,6 +26,7 @@ from controllers.driver.records import Pod as ProcessPod
 from sim.hardware import load
 from sim.nodes import discover, modules, names
 from sim.nodes.driver import check, install, registry
+from sim.nodes.driver.act import Played
 from sim.nodes.driver.scene import Scene
 from sim.nodes.faults import DRIVER_KINDS
 from sim.nodes.machine import machine
@@ -97,7 +98,7 @@ class Stage:
             self.raw["status"] = step.status
         return step.after
 
-    def _kernel(self, played: install.Played) -> None:
+    def _kernel(self, played: Played) -> None:
         """What becomes of the modules, and of the boot."""
         told: Loaded | None = None
         if played.reboots:
