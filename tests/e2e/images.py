@@ -25,17 +25,14 @@ AGENT: Final = "registry.local/e2e/agent:1"
 PROGRAMS: Final = [
     "bash",
     "cat",
-    "chmod",
-    "dirname",
     "flock",
     "ls",
     "mkdir",
     "mount",
     "mv",
     "rm",
-    "rmdir",
     "sleep",
-    "sort",
+    "tee",
     "timeout",
     "touch",
     "true",
@@ -50,16 +47,17 @@ modules=/sys/module
 case ${1:-} in init) ;; *) exit 2;; esac
 exec 3>/run/nvidia/nvidia-driver.pid
 flock -n 3 || exit 1
-if test -e $modules/refuses; then
-    echo "modprobe: ERROR: could not insert 'nvidia': No such device" >&2
-    exit 1
-fi
+echo $$ >&3
 mkdir -p /run/nvidia/validations $modules/nvidia/holders/nvidia_uvm $modules/nvidia_uvm
 echo NotReady >/run/nvidia/validations/.driver-daemons-status
 echo "$DRIVER_CONFIG_DIGEST" >>$modules/started
-test -e $modules/nvidia_uvm/refcnt || echo 0 >$modules/nvidia_uvm/refcnt
-echo live >$modules/nvidia/initstate
-echo 1 >$modules/nvidia/refcnt
+if test -e $modules/refuses; then
+    rm -r $modules/nvidia $modules/nvidia_uvm
+else
+    test -e $modules/nvidia_uvm/refcnt || echo 0 >$modules/nvidia_uvm/refcnt
+    echo live >$modules/nvidia/initstate
+    echo 1 >$modules/nvidia/refcnt
+fi
 echo Ready >/run/nvidia/validations/.driver-daemons-status
 ! test -e /run/nvidia/driver/usr || umount -l /run/nvidia/driver
 mkdir -p /run/nvidia/driver
@@ -69,6 +67,10 @@ echo "$DRIVER_CONFIG_DIGEST" >/run/nvidia/nvidia-driver.state
 sleep infinity &
 trap "kill $!; exit 0" TERM
 wait
+"""
+MODPROBE: Final = """#!/bin/bash
+echo "modprobe: ERROR: could not insert '$1': No such device" >&2
+exit 1
 """
 SMI: Final = "#!/bin/bash\ntest -e /sys/module/nvidia/refcnt\n"
 PACKAGES: Final = (
@@ -101,7 +103,8 @@ def _shell() -> dict[str, Path | bytes | str]:
     assert len(found) == len(PROGRAMS), "this machine lacks a program"
     made: dict[str, Path | bytes | str] = {f"bin/{path.name}": path for path in found}
     made |= {str(path).lstrip("/"): path for path in _libraries(found)}
-    return made | {"bin/sh": "bash", "bin/nvidia-driver": STUB.encode(), "bin/nvidia-smi": SMI.encode()}
+    stubs = {"nvidia-driver": STUB, "nvidia-smi": SMI, "modprobe": MODPROBE}
+    return made | {"bin/sh": "bash"} | {f"bin/{name}": text.encode() for name, text in stubs.items()}
 
 
 def _python() -> dict[str, Path | bytes | str]:

@@ -71,7 +71,7 @@ def outcome(pod: Pod | None) -> Outcome:
         return Outcome(serves=True)
     prepare, driver = pod.container(PREPARE), pod.container(DRIVER)
     for one in (prepare, driver):
-        if one is not None and (found := _not_pulled(one)) is not None:
+        if one is not None and (found := _not_started(one)) is not None:
             return found
     if prepare is not None and (ended := _last_end(prepare)) is not None and ended.exit_code != DONE:
         return _refused(ended)
@@ -80,8 +80,11 @@ def outcome(pod: Pod | None) -> Outcome:
     return Outcome()
 
 
-def _not_pulled(container: ContainerStatus) -> Outcome | None:
+def _not_started(container: ContainerStatus) -> Outcome | None:
+    """What kubelet cannot get and the container needs: its image, or a Secret that went after the look at the node."""
     waiting = container.state.waiting
+    if waiting is not None and waiting.reason == "CreateContainerConfigError":
+        return Outcome(reason="SecretMissing", message=f"container {container.name}: {waiting.message}")
     if waiting is None or waiting.reason not in PULL_FAILED:
         return None
     return Outcome(reason="PullFailed", message=f"container {container.name}: {waiting.message or waiting.reason}")

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -108,7 +109,7 @@ class Sandbox:
         (root / "var/run").symlink_to("../run")
         self._script("nvidia-driver", program)
         for name, text in _STUBS.items():
-            self._script(name, f'#!/bin/bash\necho "{name} $*" >>/calls\n{text}\n')
+            self.stub(name, text)
         (root / "drivers" / f"NVIDIA-Linux-x86_64-{VERSION}.run").write_text(_RUNFILE)
         self._children: list[subprocess.Popen[str]] = []
 
@@ -116,6 +117,10 @@ class Sandbox:
         file = self.root / "stubs" / name
         file.write_text(text)
         file.chmod(0o755)
+
+    def stub(self, name: str, text: str) -> None:
+        """Have a program do something else than usual."""
+        self._script(name, f'#!/bin/bash\necho "{name} $*" >>/calls\n{text}\n')
 
     def start(self, digest: str = "0123456789") -> subprocess.Popen[str]:
         """Start NVIDIA's program, as its container does."""
@@ -213,8 +218,11 @@ class Sandbox:
     def close(self) -> None:
         """Leave nothing running."""
         for child in self._children:
-            if child.poll() is None:
-                self.kill(child)
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # its daemons, too, where it has ended already
+            child.wait(timeout=SECONDS)
+            if child.stdout is not None:
+                child.stdout.close()
 
 
 def can_enter(folder: Path) -> str:

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from controllers.api.meta import ObjectMeta
 from controllers.domain.driver import files
+from controllers.driver.node import pod
 from controllers.driver.pods.inputs import script
+from controllers.driver.records import ContainerState, ContainerStatus, DriverPodStatus, Pod, Terminated
 from nodeagent.driver.decide import Wanted
 from nodeagent.driver.kernel import lock
 from nodeagent.driver.prepare import Preparation
 from nodeagent.host.paths import HostPaths
-from tests.driver.contract.sandbox import VERSION, Sandbox, can_enter, source
+from tests.driver.contract.sandbox import SECONDS, VERSION, Sandbox, can_enter, source
 from tests.nodeagent.driver.node import Time
 
 COMPILED, PRECOMPILED = "ubuntu24.04/nvidia-driver", "ubuntu24.04/precompiled/nvidia-driver"
@@ -29,6 +32,10 @@ READ = {
 """sha256 of what was read last: commit 06a208ca9747c82b1ba99b76ecdcf2469b0a0207 of 2026-08-17."""
 FIRST, SECOND = "1111111111-ubuntu24.04-any", "2222222222-ubuntu24.04-any"
 KERNEL_CALLS = ("modprobe", "rmmod")
+REFUSAL = "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service"
+REFUSES = f"""case "$*" in *nvidia*) echo "{REFUSAL}" >&2; exit 1;; esac"""
+LOG_BYTES = 2048
+"""Of a container's log that kubelet takes for its message."""
 UNLOADED = ["rmmod nvidia-modeset nvidia-uvm nvidia"]
 
 
@@ -146,6 +153,46 @@ def test_its_end_is_refused_while_somebody_computes(sandbox: Sandbox) -> None:
     assert sandbox.modules() == {"nvidia", "nvidia_uvm", "nvidia_modeset"}
 
 
+@pytest.mark.parametrize(
+    ("sandbox", "program", "does", "reason"),
+    [
+        (
+            COMPILED,
+            "apt-get",
+            'echo "E: Failed to fetch http://mirror/noble/InRelease" >&2; exit 100',
+            "RepositoryUnreachable",
+        ),
+        (COMPILED, "apt-cache", "true", "HeadersMissing"),
+    ],
+    indirect=["sandbox"],
+)
+def test_its_last_words_are_understood(sandbox: Sandbox, program: str, does: str, reason: str) -> None:
+    """As kubelet keeps them: the end of what it wrote."""
+    sandbox.stub(program, does)
+    code, said = sandbox.ended(sandbox.start(FIRST))
+    assert code != 0
+    ended = Terminated(exit_code=code, reason="Error", message=said[-LOG_BYTES:])
+    status = ContainerStatus(name=pod.DRIVER, restart_count=2, last_state=ContainerState(terminated=ended))
+    found = pod.outcome(Pod(metadata=ObjectMeta(name="x"), status=DriverPodStatus(container_statuses=(status,))))
+    assert found.reason == reason
+
+
+@both
+def test_it_goes_on_to_its_end_though_the_kernel_refuses_its_modules(
+    sandbox: Sandbox, request: pytest.FixtureRequest
+) -> None:
+    """So the start-up probe ends it, with the kernel's words; else nobody would hear of it for 20 minutes."""
+    mode = "Precompiled" if request.node.callspec.params["sandbox"] == PRECOMPILED else "Compiled"
+    sandbox.stub("modprobe", REFUSES)
+    child = sandbox.start(FIRST)
+    sandbox.serves(child)
+    assert sandbox.modules() == set()
+    assert sandbox.has(relative(f"{files.ROOT}/usr"))
+    assert probe(sandbox, mode, REFUSES) == 1
+    assert child.wait(timeout=SECONDS) != 0
+    assert REFUSAL in sandbox.text("tmp/termination-log")
+
+
 @both
 def test_a_second_one_does_not_start_beside_the_first(sandbox: Sandbox) -> None:
     sandbox.serves(sandbox.start(FIRST))
@@ -163,12 +210,18 @@ def test_what_it_leaves_passes_the_modules_own_start_up_probe(sandbox: Sandbox, 
     assert sandbox.has(relative(files.READY))
 
 
-def probe(sandbox: Sandbox, mode: str) -> int:
+def probe(sandbox: Sandbox, mode: str, modprobe: str = "exit 1") -> int:
+    """The module's own start-up probe, beside the program."""
+    programs = sandbox.root.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    for name, does in (("nvidia-smi", "exit 0"), ("modprobe", modprobe)):
+        (programs / name).write_text(f"#!/bin/bash\n{does}\n")
+        (programs / name).chmod(0o755)
     text = script("started")
     for place in (files.RUN, "/sys/module"):
         text = text.replace(place, str(sandbox.root / relative(place)))
-    env = {"PATH": f"{sandbox.root}/stubs:{os.environ['PATH']}", "DRIVER_MODE": mode, "DRIVER_CONFIG_DIGEST": FIRST}
-    text = text.replace("nvidia-smi >/dev/null", "true")  # it would write its call into the root of this machine
+    text = text.replace("/dev/termination-log", str(sandbox.root / "tmp/termination-log"))
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "DRIVER_MODE": mode, "DRIVER_CONFIG_DIGEST": FIRST}
     return subprocess.run(["bash", "-c", text], env=env, check=False, capture_output=True).returncode
 
 

@@ -30,6 +30,7 @@ def shell(tmp_path: Path) -> Shell:
     made.program("nvidia-driver")
     made.program("nvidia-smi")
     made.program("sleep")
+    made.program("umount", f"rm -r {made.path(files.ROOT)}")
     return made
 
 
@@ -69,7 +70,7 @@ def test_the_wrapper_holds_nothing_that_this_driver_has_not_loaded(shell: Shell,
         shell.note(files.MARK, mark)
     shell.run("wrapper", {"DRIVER_MODE": mode})
     shell.run("wrapper", {"DRIVER_MODE": mode, "DRIVER_CONFIG_DIGEST": ""})
-    assert shell.calls() == ["nvidia-driver init"] * 2
+    assert [call for call in shell.calls() if "umount" not in call] == ["nvidia-driver init"] * 2
     assert shell.text(files.HOLD) is None
 
 
@@ -80,7 +81,7 @@ def test_an_open_card_holds_only_what_would_be_unloaded(shell: Shell, mode: str,
     shell.module("nvidia", 2, needed_by=("nvidia_uvm",))
     shell.note(files.MARK, DIGEST)
     shell.run("wrapper", {"DRIVER_MODE": mode})
-    assert shell.calls() == [called]
+    assert [call for call in shell.calls() if "umount" not in call] == [called]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -109,7 +110,7 @@ def test_a_container_that_held_begins_when_the_cards_are_free(shell: Shell) -> N
     shell.note(files.MARK, DIGEST)
     shell.note(files.HOLD, DIGEST)
     shell.run("wrapper")
-    assert shell.calls() == ["nvidia-driver init"]
+    assert shell.calls()[-1] == "nvidia-driver init"
     assert shell.text(files.HOLD) is None
 
 
@@ -126,7 +127,6 @@ def test_a_driver_that_serves_says_so(shell: Shell, mode: str) -> None:
 @pytest.mark.parametrize(
     ("missing", "told"),
     [
-        ("module", "module nvidia is not loaded"),
         ("daemons", "the driver's daemons do not run: NotReady"),
         ("root", "the driver's root is not mounted"),
         ("nvidia-smi", "nvidia-smi fails"),
@@ -134,9 +134,7 @@ def test_a_driver_that_serves_says_so(shell: Shell, mode: str) -> None:
 )
 def test_a_driver_that_does_not_serve_yet_says_what_is_missing(shell: Shell, missing: str, told: str) -> None:
     serving(shell)
-    if missing == "module":
-        shell.path("/sys/module/nvidia/refcnt").unlink()
-    elif missing == "daemons":
+    if missing == "daemons":
         shell.note(files.DAEMONS, "NotReady")
     elif missing == "root":
         (shell.path(files.ROOT) / "usr").rmdir()
@@ -146,6 +144,45 @@ def test_a_driver_that_does_not_serve_yet_says_what_is_missing(shell: Shell, mis
     done = shell.run("started")
     assert (done.returncode, done.stdout.strip()) == (1, told)
     assert (shell.text(files.MARK), shell.text(files.READY)) == (None, None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("missing", ["nvidia", "nvidia_uvm"])
+def test_a_kernel_that_refuses_a_module_ends_the_container_with_its_words(
+    shell: Shell, mode: str, missing: str
+) -> None:
+    serving(shell)
+    shell.path(f"/sys/module/{missing}/refcnt").unlink()
+    refusal = f"modprobe: ERROR: could not insert '{missing}': Key was rejected by service"
+    shell.program("modprobe", f'echo "{refusal}"; exit 1')
+    shell.path("/dev").mkdir()
+    with subprocess.Popen(["sleep", "600"]) as program:
+        shell.note(files.LOCK, str(program.pid))
+        done = shell.run("started", {"DRIVER_MODE": mode})
+        assert program.wait(timeout=60) == -9
+    assert done.returncode == 1
+    assert refusal in (shell.text("/dev/termination-log") or "")
+    assert (shell.text(files.MARK), shell.text(files.READY)) == (None, None)
+
+
+def test_a_module_that_the_kernel_takes_at_last_is_a_driver(shell: Shell) -> None:
+    serving(shell)
+    shell.path("/sys/module/nvidia_uvm/refcnt").unlink()
+    shell.program("modprobe")
+    assert shell.run("started").returncode == 0
+    assert [call for call in shell.calls() if call.startswith("modprobe")] == [
+        "modprobe nvidia",
+        "modprobe nvidia-uvm",
+        "modprobe nvidia-modeset",
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_root_of_a_former_container_is_taken_off_before_the_next_one_starts(shell: Shell, mode: str) -> None:
+    (shell.path(files.ROOT) / "usr").mkdir(parents=True)
+    shell.program("umount", f"rmdir {shell.path(files.ROOT)}/usr")
+    shell.run("wrapper", {"DRIVER_MODE": mode})
+    assert shell.calls() == [f"umount -l -R {shell.path(files.ROOT)}", "nvidia-driver init"]
 
 
 def test_daemons_of_precompiled_drivers_are_not_asked_for(shell: Shell) -> None:

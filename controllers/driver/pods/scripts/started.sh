@@ -4,13 +4,21 @@ set -u
 run=/run/nvidia
 ours=$run/gpu-control-plane
 test ! -e "$ours/hold" || exit 0
-test -e /sys/module/nvidia/refcnt || { echo "module nvidia is not loaded"; exit 1; }
 if test "$DRIVER_MODE" = Compiled; then
     daemons=$(cat "$run/validations/.driver-daemons-status" 2>/dev/null)
     test "$daemons" = Ready || { echo "the driver's daemons do not run: ${daemons:-nothing is said}"; exit 1; }
 fi
 # Its root is mounted last. The folder itself and lib/firmware in it are kubelet's.
 test -d "$run/driver/usr" || { echo "the driver's root is not mounted"; exit 1; }
+# NVIDIA's program goes on to its end though the kernel refuses a module, and waits. The refusal is heard once more, and
+# the container ended with it: nothing else would for 20 minutes.
+if test ! -e /sys/module/nvidia/refcnt || test ! -e /sys/module/nvidia_uvm/refcnt; then
+    said=$(modprobe nvidia 2>&1 && modprobe nvidia-uvm 2>&1 && modprobe nvidia-modeset 2>&1) || {
+        echo "NVIDIA's program is through, and its modules are not loaded: $said" | tee /dev/termination-log
+        kill -KILL "$(cat "$run/nvidia-driver.pid")"
+        exit 1
+    }
+fi
 nvidia-smi >/dev/null || { echo "nvidia-smi fails"; exit 1; }
 write() {
     mkdir -p "${1%/*}" && cat >"$1.new" && mv "$1.new" "$1"

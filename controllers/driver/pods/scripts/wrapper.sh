@@ -24,4 +24,6 @@ if held; then
     exec sleep infinity
 fi
 rm -f "$ours/hold"
+# Where its root is mounted, NVIDIA's program is through (see started.sh); a former container's says nothing of this one.
+while test -d /run/nvidia/driver/usr && umount -l -R /run/nvidia/driver; do :; done
 exec nvidia-driver init
