@@ -46,6 +46,7 @@ async def retarget(actors: DriverActors) -> None:
     await actors.driver(DRIVER, UNHEARD)
     await actors.works(FIRST, "Blocked", "ImageMissing")
     await actors.version(DRIVER, UNBUILT)
+    await actors.remembers(DRIVER, 2)  # whether one is seen that goes at once would be luck
     await actors.version(DRIVER, NEWER)
     await actors.serves(FIRST, NEWER)
     await actors.installed(DRIVER, 1)
