@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import TRYING, UNDER_WAY
+from controllers.driver.node.states import TRYING
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -73,10 +73,10 @@ def drivers_of(inventory: GPUNodeInventory) -> tuple[str, ...]:
     return (work.driver,) if work is not None else ()
 
 
-def is_under_way(inventory: GPUNodeInventory) -> bool:
-    """Whether what is done to the node is finished, whatever becomes of its GPUDriver."""
-    work = inventory.status.driver_work
-    return work is not None and work.phase in UNDER_WAY
+def is_used(device: GPUDevice) -> bool:
+    """Whether a card is published, or allocated to somebody: its driver stays."""
+    status = device.status
+    return bool(status.published or status.allocations or status.foreign_allocations)
 
 
 def proofs_of(inventory: GPUNodeInventory) -> tuple[str, ...]:

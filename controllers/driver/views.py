@@ -77,8 +77,12 @@ class ObservedNode:
     objects: Objects = field(default_factory=Objects)
     """For `target`."""
     slots: Slots = field(default_factory=Slots)
+    used: bool = False
+    """Whether a card of the node is published, or allocated to somebody."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
+    labelled_version: str | None = None
+    """What the driver that the node's label names has to report; likewise."""
 
     @property
     def work(self) -> DriverWork | None:

@@ -14,7 +14,7 @@ from controllers.domain.driver.choice import Blocked, Install
 from controllers.domain.driver.flavour import branch_of
 from controllers.domain.driver.revision import config_maps_of
 from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revision_of
-from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY_TRIAL, BY_VARIANT, trial_of
+from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY_TRIAL, BY_VARIANT, is_used, trial_of
 from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
 from controllers.driver.node.begin import may_start
@@ -100,7 +100,9 @@ class World:
             pod=_pod_of(pods, wanted),
             objects=self.objects(driver, target) if made and driver and target else Objects(),
             slots=self._slots(name, driver, target, found) if driver and target and found else Slots(),
-            wanted_version=self._wanted_version(work, target),
+            used=any(is_used(one) for one in self.caches.devices.by(BY_NODE, name)),
+            wanted_version=self._version_of(work, work.to if work is not None else None, target),
+            labelled_version=self._version_of(work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
         )
 
     def _driver_of(self, name: str) -> GPUDriver | None:
@@ -202,17 +204,17 @@ class World:
         found = self._decided(name, driver)
         return found.stratum if found is not None else ""
 
-    def _wanted_version(self, work: DriverWork | None, target: Install | None) -> str | None:
-        """What the driver that a node is on its way to has to report."""
-        if work is None or work.to is None:
+    def _version_of(self, work: DriverWork | None, value: str | None, target: Install | None) -> str | None:
+        """What the driver of a variant has to report on a node that is at work."""
+        if work is None or value is None:
             return None
-        if target is not None and target.variant.value == work.to:
+        if target is not None and target.variant.value == value:
             return target.version
         driver = self.caches.drivers.get(work.driver)
-        known = remembered(driver, revision_of(work.to)) if driver is not None else None
+        known = remembered(driver, revision_of(value)) if driver is not None else None
         if known is None:
             return None
-        compiled = work.to.removesuffix(PROPRIETARY).endswith(f"-{ANY}")
+        compiled = value.removesuffix(PROPRIETARY).endswith(f"-{ANY}")
         return known.version if compiled else branch_of(known.version)
 
     # --- GPUDrivers -------------------------------------------------------------------------

@@ -113,6 +113,11 @@ class Drivers(RuleBasedStateMachine):
         else:
             self.cluster.driver(name, version=version, priority=priority)
 
+    @rule(name=st.sampled_from(DRIVERS), paused=st.booleans())
+    def pause(self, name: str, paused: bool) -> None:
+        if ("GPUDriver", name) in self.cluster.objects:
+            self.cluster.merge("GPUDriver", name, {"spec": {"rollout": {"paused": paused or None}}})
+
     @rule(name=st.sampled_from(DRIVERS))
     def delete(self, name: str) -> None:
         self.cluster.delete_driver(name)
@@ -185,7 +190,8 @@ class Drivers(RuleBasedStateMachine):
             trial.settle()
             for (kind, name), _ in list(trial.objects.items()):
                 if kind == "GPUDriver":
-                    trial.merge("GPUDriver", name, {"metadata": {"annotations": {names.RESUME: "true"}}})
+                    goes_on = {"metadata": {"annotations": {names.RESUME: "true"}}, "spec": {"rollout": None}}
+                    trial.merge("GPUDriver", name, goes_on)
             for node in NODES:
                 trial.merge("Node", node, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
             trial.now += 60

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.kube import Node
-from controllers.driver.caches import drivers_of, proofs_of, variants_of_node, variants_of_work
+from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.variants import VariantController
@@ -97,6 +97,8 @@ class Reconciler:
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if old is not None and new is not None and _card(old) == _card(new):
+            if is_used(old) != is_used(new) and new.status.node_name:
+                self.nodes.controller.add(new.status.node_name)
             return
         for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
             self._look_at(node)

@@ -9,7 +9,15 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
 from controllers.driver.node import look
-from controllers.driver.node.draft import event, make_check, make_objects, set_label, time_left
+from controllers.driver.node.draft import (
+    AWAITED,
+    event,
+    make_check,
+    make_objects,
+    may_relabel,
+    set_label,
+    time_left,
+)
 from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
@@ -117,6 +125,9 @@ def may_start(node: Node) -> bool:
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
+    if not may_relabel(draft, target.variant.value):
+        draft.plan.requeue_within(AWAITED)  # pods use the driver that is there: it would be unloaded under them
+        return
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))

@@ -125,6 +125,12 @@ def in_service(seen: ObservedNode) -> bool:
     return seen.inventory is not None and is_true(seen.inventory.status.conditions, READY_FOR_POOLING)
 
 
+def may_relabel(draft: Draft, value: str) -> bool:
+    """Whether the node's label may name that variant: the driver of another one, which would go, serves nobody."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    return label in (None, value) or not (in_service(seen) or seen.used)
+
+
 def is_done(seen: ObservedNode) -> bool:
     """Whether the node is in service with the driver that is wanted."""
     reported = reported_version(seen)

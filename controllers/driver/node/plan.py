@@ -16,7 +16,7 @@ from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
-from controllers.driver.node.under_way import finish
+from controllers.driver.node.under_way import finish, keep
 from controllers.runtime.plan import Plan, PlanBuilder
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     target, choice = draft.observed.target, draft.observed.choice
     if work.phase == "Failed":
         reconsider(draft, work, driver)
+    elif names.DRIVER_VARIANT in draft.node.metadata.labels and in_service(draft.observed):
+        keep(draft, work)
     elif isinstance(choice, Blocked):
         block(draft, work, driver, choice)
     elif target is None:
