@@ -72,6 +72,8 @@ class DriverWork:
     """When it is tried again by itself, in phases that wait."""
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary."""
+    stratum: Annotated[str | None, Field(max_length=253)] = None
+    """The node's kind, as it was when the driver was chosen."""
     node_uid: Annotated[str, Field(max_length=63, alias="nodeUID")]
     """The uid of the Node: work on another machine of the same name is dropped."""
     boot_id: Annotated[str | None, Field(max_length=63, alias="bootID")] = None
@@ -94,3 +96,9 @@ class LastDriverWork:
     """How it ended."""
     reason: Annotated[str | None, Field(max_length=63)] = None
     """Why it failed."""
+    fault: Literal["Revision", "Node"] | None = None
+    """Whose fault it was that it failed."""
+    stratum: Annotated[str | None, Field(max_length=253)] = None
+    """The node's kind, as it was when the driver was chosen."""
+    node_uid: Annotated[str | None, Field(max_length=63, alias="nodeUID")] = None
+    """The uid of the Node: what another machine of the same name did says nothing of this one."""

@@ -77,6 +77,8 @@ class ObservedNode:
     objects: Objects = field(default_factory=Objects)
     """For `target`."""
     slots: Slots = field(default_factory=Slots)
+    stratum: str = ""
+    """The node's kind; empty where no driver is to be installed."""
     used: bool = False
     """Whether a card of the node is published, or allocated to somebody."""
     wanted_version: str | None = None
@@ -92,7 +94,7 @@ class ObservedNode:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What is known of a revision: as a whole, and on each kind of node."""
+    """What is known of a revision: on each kind of node, which decides there, and as a whole, which is told."""
 
     revision: Result = "Unproved"
     strata: Mapping[str, Result] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Results:
 
     def on(self, stratum: str) -> Result:
         """What is known of it on nodes of a kind."""
-        return "Bad" if self.revision == "Bad" else self.strata.get(stratum, "Unproved")
+        return self.strata.get(stratum, "Unproved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ class ObservedDriver:
     """Nodes that it has, or that are under way for it."""
     results: Results = field(default_factory=Results)
     """Of that revision."""
+    former: Mapping[str, Results] = field(default_factory=dict)
+    """Of the revisions that were wanted before, by revision."""
     evidence: tuple[Evidence, ...] = ()
     """By which that is known, as far as nodes still say so."""
     overlap: Overlap | None = None

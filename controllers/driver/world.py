@@ -19,6 +19,7 @@ from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
 from controllers.driver.node.begin import may_start
 from controllers.driver.node.pod import DRIVER
+from controllers.driver.node.work import last_of
 from controllers.driver.pods import build
 from controllers.driver.pods.inputs import Files
 from controllers.driver.views import (
@@ -36,7 +37,7 @@ from controllers.driver.views import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.api.driver_work import DriverWork
+    from controllers.api.driver_work import DriverWork, LastDriverWork
     from controllers.api.gpudriver import GPUDriver, Proxy
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import DaemonSet
@@ -64,7 +65,7 @@ class World:
     deleted_at: dict[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
-    _results: dict[str, Results] = field(default_factory=dict, init=False)
+    _results: dict[str, dict[str, Results]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Decide from these caches."""
@@ -100,6 +101,7 @@ class World:
             pod=_pod_of(pods, wanted),
             objects=self.objects(driver, target) if made and driver and target else Objects(),
             slots=self._slots(name, driver, target, found) if driver and target and found else Slots(),
+            stratum=found.stratum if found is not None else "",
             used=any(is_used(one) for one in self.caches.devices.by(BY_NODE, name)),
             wanted_version=self._version_of(work, work.to if work is not None else None, target),
             labelled_version=self._version_of(work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
@@ -127,13 +129,14 @@ class World:
         choice = found.choice
         if not isinstance(choice, Install):
             return None
-        if self.results(driver).on(found.stratum) == "Good":
+        if self.results(driver).on(found.stratum) == "Good" or self._has_failed(name, driver):
             return choice
-        work = self.caches.inventories.get(name)
-        begun = work.status.driver_work if work is not None else None
-        if begun is not None and begun.phase == "Failed" and revision_of(begun.to or "") == driver.status.current:
-            return choice
-        return self._former(driver, choice) or choice
+        return self._former(driver, choice, found.stratum) or choice
+
+    def _has_failed(self, name: str, driver: GPUDriver) -> bool:
+        """Whether the last driver that the node was to have failed there: the last good revision is no better."""
+        last = last_of(self.caches.nodes.get(name), self.caches.inventories.get(name))
+        return last is not None and last.driver == driver.name and last.result == "Failed"
 
     def _bounded(self, target: Install) -> Install | Blocked:
         """What a node gets, unless it would need one DaemonSet too many."""
@@ -143,11 +146,13 @@ class World:
         there = {value for one in self.caches.daemonsets if (value := one.metadata.labels.get(names.DRIVER_VARIANT))}
         return bounded(target, {value for value in there if revision_of(value) == revision}, VARIANTS_MAX)
 
-    def _former(self, driver: GPUDriver, choice: Install) -> Install | None:
+    def _former(self, driver: GPUDriver, choice: Install, stratum: str) -> Install | None:
         """The last good revision for such a node, where its DaemonSet is still there."""
         current = driver.status.current
         if current is None or current == choice.variant.revision:
             return None
+        if self.results(driver, current).on(stratum) != "Good":
+            return None  # it is good on nodes of another kind
         variant = Variant(current, choice.variant.system, choice.variant.kernel, choice.variant.modules)
         found = self.caches.daemonsets.get(f"{names.NAMESPACE}/{variant.object_name}")
         known = remembered(driver, current)
@@ -184,25 +189,22 @@ class World:
         return Files(contents.get(named.repositories.config_map, {}), contents.get(named.certificates.config_map, {}))
 
     def _slots(self, name: str, driver: GPUDriver, target: Install, found: Decision) -> Slots:
-        wanted, index = self.decisions.revision(driver), self.caches.inventories
-        known = remembered(driver, target.variant.revision)
-        result = self.results(driver).on(found.stratum) if target.variant.revision == wanted else "Good"
+        index, tried = self.caches.inventories, target.variant.revision
+        known = remembered(driver, tried)
+        result = self.results(driver, tried).on(found.stratum)
         return Slots(
             preflight=index.count(BY_PHASE, "Preflight") < self.settings.prefetch_parallel,
             install=index.count(BY_PHASE, "Installing") < self.settings.install_parallel,
-            proved=result == "Good" or not self._is_tried(name, driver, wanted, found.stratum),
+            proved=result == "Good" or not self._is_tried(name, driver, tried, found.stratum),
             held=result == "Bad" or bool(self._missing_contents(driver)),
             resumed=known.since if known is not None else None,
         )
 
-    def _is_tried(self, name: str, driver: GPUDriver, wanted: str, stratum: str) -> bool:
+    def _is_tried(self, name: str, driver: GPUDriver, revision: str, stratum: str) -> bool:
         """Whether another node of the same kind tries the revision."""
-        trying = self.caches.inventories.by(BY_TRIAL, trial_of(driver.name, wanted))
-        return any(one.name != name and self._stratum(one.name, driver) == stratum for one in trying)
-
-    def _stratum(self, name: str, driver: GPUDriver) -> str:
-        found = self._decided(name, driver)
-        return found.stratum if found is not None else ""
+        trying = self.caches.inventories.by(BY_TRIAL, trial_of(driver.name, revision))
+        works = (one.status.driver_work for one in trying if one.name != name)
+        return any(work is not None and work.stratum == stratum for work in works)
 
     def _version_of(self, work: DriverWork | None, value: str | None, target: Install | None) -> str | None:
         """What the driver of a variant has to report on a node that is at work."""
@@ -219,11 +221,11 @@ class World:
 
     # --- GPUDrivers -------------------------------------------------------------------------
 
-    def results(self, driver: GPUDriver) -> Results:
-        """What is known of the revision that a GPUDriver wants."""
-        if (found := self._results.get(driver.name)) is None:
-            wanted = self.decisions.revision(driver)
-            found = self._results[driver.name] = results(driver, wanted, self._evidence(driver, wanted))
+    def results(self, driver: GPUDriver, revision: str | None = None) -> Results:
+        """What is known of a revision of a GPUDriver; of the one that it wants, where none is named."""
+        of, known = revision or self.decisions.revision(driver), self._results.setdefault(driver.name, {})
+        if (found := known.get(of)) is None:
+            found = known[of] = results(driver, of, self._evidence(driver, of))
         return found
 
     def forget_results(self, *drivers: str) -> None:
@@ -233,7 +235,7 @@ class World:
 
     def _evidence(self, driver: GPUDriver, wanted: str) -> tuple[Evidence, ...]:
         said = self.caches.inventories.by(BY_PROOF, trial_of(driver.name, wanted))
-        return tuple(_evidence_of(one, stratum) for one in said if (stratum := self._stratum(one.name, driver)))
+        return tuple(_evidence_of(one, last) for one in said if (last := one.status.last_driver_work) is not None)
 
     def driver(self, name: str) -> ObservedDriver | None:
         """One GPUDriver with its nodes; None where it is not there."""
@@ -248,6 +250,7 @@ class World:
             wanted,
             tuple(member for node in sorted(has) if (member := self._member(node, driver)) is not None),
             self.results(driver),
+            {one.hash: self.results(driver, one.hash) for one in driver.status.revisions if one.hash != wanted},
             self._evidence(driver, wanted),
             self.decisions.overlap(name),
             self._missing_contents(driver),
@@ -325,9 +328,10 @@ def _image_of(daemonset: DaemonSet) -> str | None:
     return next((one.get("image") for one in pod.get("containers", ()) if one.get("name") == DRIVER), None)
 
 
-def _evidence_of(inventory: GPUNodeInventory, stratum: str) -> Evidence:
-    """What a node says of the revision by which it was found."""
-    work, last = inventory.status.driver_work, inventory.status.last_driver_work
-    if work is not None and work.phase == "Failed":
-        return Evidence(inventory.name, stratum, False, work.since, work.reason or "", work.message or "")
-    return Evidence(inventory.name, stratum, True, last.at if last is not None else "")
+def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
+    """What a node says of the revision by which it was found: of nodes of the kind of which it was at that time."""
+    work = inventory.status.driver_work
+    message = work.message if work is not None and work.phase == "Failed" else None
+    return Evidence(
+        inventory.name, last.stratum or "", last.result == "Good", last.at, last.reason or "", message or ""
+    )

@@ -107,7 +107,9 @@ class Reconciler:
         name = (new or old or Node()).name
         self._look_at(name)
         both = tuple(one for one in (old, new) if one is not None)
-        proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
+        proved: set[str] = set()
+        if old is None or new is None or old.status.last_driver_work != new.status.last_driver_work:
+            proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
         if proved:
             self._world.forget_results(*proved)
         self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | proved)
@@ -139,9 +141,8 @@ def _spec(driver: GPUDriver) -> tuple[object, ...]:
 def _known(driver: GPUDriver) -> tuple[object, ...]:
     """What nodes' plans read of a status."""
     status = driver.status
-    revisions = tuple((one.hash, one.result, one.since) for one in status.revisions)
-    strata = tuple((one.key, one.result) for one in status.strata if one.result != "Unproved")
-    return status.target, status.current, revisions, strata
+    revisions = tuple((one.hash, one.result, one.since, one.strata) for one in status.revisions)
+    return status.target, status.current, revisions
 
 
 def _card(device: GPUDevice) -> tuple[object, ...]:

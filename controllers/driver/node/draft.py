@@ -82,6 +82,7 @@ class Draft:
             node=self.node,
             to=to,
             compiled=compiled,
+            stratum=self.observed.stratum,
             **more,  # type: ignore[arg-type]
         )
 

@@ -17,6 +17,7 @@ from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.under_way import finish, keep
+from controllers.driver.node.work import last_of
 from controllers.runtime.plan import Plan, PlanBuilder
 
 if TYPE_CHECKING:
@@ -98,6 +99,6 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
 
 def _failed_with(seen: ObservedNode, label: str) -> bool:
     """Whether the driver that the node's label names failed there, as its last work says, and never served since."""
-    last = seen.inventory.status.last_driver_work if seen.inventory is not None else None
+    last = last_of(seen.node, seen.inventory)
     failed = last is not None and last.result == "Failed" and last.revision == revision_of(label)
     return failed and not in_service(seen)
