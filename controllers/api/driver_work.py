@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from controllers.api.record import Timestamp, record
+from controllers.api.record import Atomic, Timestamp, record
 
 Phase = Literal[
     "Preflight",
@@ -70,6 +70,8 @@ class DriverWork:
     """When the phase has to be over; after that the node is judged by its own checks."""
     retry_at: Timestamp | None = None
     """When it is tried again by itself, in phases that wait."""
+    missing: Annotated[tuple[Annotated[str, Field(max_length=800)], ...], Field(max_length=8), Atomic] = ()
+    """Images that the registry did not have, which were therefore not chosen; it stands until this work ends."""
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary."""
     stratum: Annotated[str | None, Field(max_length=253)] = None

@@ -79,6 +79,8 @@ class ObservedNode:
     slots: Slots = field(default_factory=Slots)
     stratum: str = ""
     """The node's kind; empty where no driver is to be installed."""
+    is_asked_again: bool = False
+    """Whether the node, which waits for an image that was missing, asks for it again."""
     used: bool = False
     """Whether a card of the node is published, or allocated to somebody."""
     wanted_version: str | None = None
@@ -128,6 +130,8 @@ class Member:
     """What the node will get once it runs the kernel that is installed for its next start; None without such."""
     stratum: str = ""
     """What the node has in common with those that are of its kind; empty where that is not known."""
+    kernel: str = ""
+    """The kernel that the node runs."""
     label: str | None = None
     """The node's variant."""
     work: DriverWork | None = None

@@ -17,6 +17,7 @@ from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revisio
 from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY_TRIAL, BY_VARIANT, is_used, trial_of
 from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
+from controllers.driver.missing import Missing
 from controllers.driver.node.begin import may_start
 from controllers.driver.node.pod import DRIVER
 from controllers.driver.node.work import last_of
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from controllers.driver.decisions import Decision
     from controllers.driver.records import Pod
 
-MISSING_FOR = 300.0
-"""Seconds for which an image that one node did not find in its registry is not asked for on others."""
-
 
 @dataclass(slots=True)
 class World:
@@ -60,8 +58,8 @@ class World:
     """Whether the module is, and brings drivers onto nodes; else nodes are let go, and nothing more is begun."""
     agent_image: str = AGENT_IMAGE
     cluster_proxy: Proxy | None = None
-    missing: dict[str, float] = field(default_factory=dict)
-    """Images that a registry does not have, by when they may be asked for again."""
+    missing: Missing = field(default_factory=Missing)
+    """Images that a registry does not have."""
     deleted_at: dict[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
@@ -102,6 +100,7 @@ class World:
             objects=self.objects(driver, target) if made and driver and target else Objects(),
             slots=self._slots(name, driver, target, found) if driver and target and found else Slots(),
             stratum=found.stratum if found is not None else "",
+            is_asked_again=work is not None and self.missing.is_asked_again(node, work, self.clock()),
             used=any(is_used(one) for one in self.caches.devices.by(BY_NODE, name)),
             wanted_version=self._version_of(work, work.to if work is not None else None, target),
             labelled_version=self._version_of(work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
@@ -113,16 +112,25 @@ class World:
         return self.caches.drivers.get(winner) if winner is not None else None
 
     def _decided(self, name: str, driver: GPUDriver) -> Decision | None:
-        now = self.clock()
-        if any(until <= now for until in self.missing.values()):
-            self.missing = {image: until for image, until in self.missing.items() if until > now}
-            self.decisions.contents_changed()
-        return self.decisions.decision(name, driver, self.missing)
+        inventory = self.caches.inventories.get(name)
+        work = inventory.status.driver_work if inventory is not None else None
+        return self.decisions.decision(
+            name, driver, self.missing.for_node(self.caches.nodes.get(name), work, self.clock())
+        )
 
     def note_missing(self, image: str) -> None:
         """A node's registry does not have an image: no other node asks for it, for a while."""
-        self.missing[image] = self.clock() + MISSING_FOR
-        self.decisions.contents_changed()
+        self.missing.note_missed(image, self.clock())
+
+    def note_found(self, image: str) -> tuple[str, ...]:
+        """A node has got an image; says which nodes waited for it."""
+        self.missing.note_found(image, self.clock())
+        blocked = self.caches.inventories.by(BY_PHASE, "Blocked")
+        return tuple(
+            one.name
+            for one in blocked
+            if one.status.driver_work is not None and image in one.status.driver_work.missing
+        )
 
     def _target(self, name: str, driver: GPUDriver, found: Decision) -> Install | None:
         """What a node without a driver gets: what is wanted, or the last good revision while that is not proved."""
@@ -274,6 +282,7 @@ class World:
             choice=found.choice if found is not None else None,
             next_choice=found.next_choice if found is not None else None,
             stratum=found.stratum if found is not None else "",
+            kernel=node.status.node_info.kernel_version,
             label=label,
             work=inventory.status.driver_work,
             last=inventory.status.last_driver_work,

@@ -18,6 +18,7 @@ from controllers.driver.node.draft import (
     set_label,
     time_left,
 )
+from controllers.driver.node.due import time_to_retry
 from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
@@ -35,8 +36,13 @@ LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "k
 
 def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Blocked) -> None:
     """No driver can come onto the node as it is, which is told there; it is left as it is."""
+    before = work if work is not None and work.driver == driver.name else None
+    if choice.missing and before is not None and _waits_for_image(draft, before):
+        return
+    attempt = before.attempt + (before.phase == "Blocked") if choice.missing and before is not None else 1
+    after = retry_after(attempt) if choice.missing else None
     made = step(
-        None if work is None or work.driver != driver.name else work,
+        before,
         "Blocked",
         draft.now,
         driver=driver.name,
@@ -44,10 +50,23 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
         to=None,
         reason=choice.reason,
         message=choice.message,
+        attempt=attempt,
+        retry_in=after,
+        missing=choice.missing,
     )
-    if work is not None and (work.phase, work.to, work.driver) == ("Blocked", None, driver.name):
-        made = replace(made, since=work.since, boot_id=work.boot_id)
+    if after is not None:
+        draft.plan.requeue_within(after)
+    elif before is not None and (before.phase, before.to) == ("Blocked", None):
+        made = replace(made, since=before.since, boot_id=before.boot_id)
     draft.write(made)
+
+
+def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
+    """Whether the node waits already until it asks for its image again."""
+    waits = (work.phase, work.reason) == ("Blocked", "ImageMissing") and not draft.observed.is_asked_again
+    if waits and work.retry_at is not None:
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    return waits
 
 
 def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
@@ -74,6 +93,7 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     if found == look.PENDING:
         _late(draft, work, driver, target)
     elif found.good:
+        draft.found = target.image
         draft.write(draft.enter("Queued", target, driver.name, attempt=work.attempt))
     else:
         _refused(draft, work, driver, target, found)
@@ -95,7 +115,14 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict) -> None:
     """The look has found something: the node is untouched, and is looked at again after a while."""
     after = retry_after(work.attempt)
-    told = {"reason": found.reason, "message": found.message, "retry_in": after, "attempt": work.attempt}
+    told: dict[str, object] = {
+        "reason": found.reason,
+        "message": found.message,
+        "retry_in": after,
+        "attempt": work.attempt,
+    }
+    if found.image_missing:
+        told["missing"] = (*target.missing, target.image)
     draft.write(draft.enter("Blocked", target, driver.name, **told))
     draft.plan.requeue_within(after)
     draft.missing = target.image if found.image_missing else None

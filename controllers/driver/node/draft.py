@@ -38,6 +38,8 @@ class NodePlan:
     """The slot for which the node waits."""
     missing: str | None = None
     """An image that the node's registry does not have."""
+    found: str | None = None
+    """An image that the node has got, which had been missing."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Draft:
     takes: Slot | None = None
     awaits: Slot | None = None
     missing: str | None = None
+    found: str | None = None
 
     def built(self) -> NodePlan:
         """The plan."""
@@ -63,7 +66,7 @@ class Draft:
                 self.plan.add(Delete(ref(POD, check)))
         if self.awaits is not None:
             self.plan.requeue_within(AWAITED)
-        return NodePlan(self.plan.build(), self.takes, self.awaits, self.missing)
+        return NodePlan(self.plan.build(), self.takes, self.awaits, self.missing, self.found)
 
     def write(self, work: DriverWork | None, last: LastDriverWork | None = None) -> None:
         """The node's work as it is from now on, where it is not so already."""
@@ -83,7 +86,7 @@ class Draft:
             to=to,
             compiled=compiled,
             stratum=self.observed.stratum,
-            **more,  # type: ignore[arg-type]
+            **{"missing": target.missing, **more},  # type: ignore[arg-type]
         )
 
 

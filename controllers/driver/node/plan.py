@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.clock import seconds
 from controllers.domain.driver.choice import Blocked, Install, Unknown
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
+from controllers.driver.node.due import is_due, time_to_retry
 from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.under_way import finish, keep
@@ -60,15 +60,17 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     elif target is None:
         draft.write(None)
     elif work.driver != driver.name or work.to != target.variant.value:
-        look_at(draft, driver, target)  # what has not been begun takes the new target at once
+        again = work.driver == driver.name and draft.observed.is_asked_again
+        # What has not been begun takes the new target at once.
+        look_at(draft, driver, target, attempt=work.attempt + 1 if again else 1)
     elif work.phase == "Preflight":
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
         queued(draft, work, driver, target)
-    elif work.retry_at is None or (left := seconds(work.retry_at) - draft.now) <= 0:
+    elif work.retry_at is None or draft.observed.is_asked_again or is_due(work, draft.node, draft.now):
         look_at(draft, driver, target, attempt=work.attempt + 1)
     else:
-        draft.plan.requeue_within(left)
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
 
 
 def _wait_for_facts(draft: Draft) -> None:

@@ -63,6 +63,7 @@ def step(
     message: str | None = None,
     retry_in: float | None = None,
     stratum: str | None = None,
+    missing: tuple[str, ...] = (),
 ) -> DriverWork:
     """The node's work as it enters a phase: the phase's limit begins, and what came before is kept."""
     limit = limit_of(phase, compiled=compiled)
@@ -79,6 +80,7 @@ def step(
         begun=(continued.begun if continued is not None else None) or stamp(now),
         deadline=stamp(now + limit) if limit is not None else None,
         retry_at=stamp(now + retry_in) if retry_in is not None else None,
+        missing=missing,
         stratum=stratum or None,
         node_uid=node.metadata.uid,
         boot_id=node.status.node_info.boot_id or None,
