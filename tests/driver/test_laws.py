@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controllers.api import names, resources
 from controllers.api.driver_look import Prepared
+from controllers.driver.node.states import UNDER_WAY
 from controllers.runtime.plan import Apply, JSONPatch, Merge
 from tests.driver.world import NEXT, VERSION, Cluster, held_by
 from tests.kit.cluster import ConflictError
@@ -169,6 +170,9 @@ class Drivers(RuleBasedStateMachine):
             if kind == "GPUDriver" and not trial.enabled:
                 held = names.FINALIZER_DRIVER in obj["metadata"].get("finalizers", ())
                 assert held == any((w := trial.work(n)) and w["driver"] == obj["metadata"]["name"] for n in NODES)
+            if kind == "GPUDriver" and obj["metadata"].get("deletionTimestamp"):
+                works = [work for n in NODES if (work := trial.work(n)) and work["driver"] == obj["metadata"]["name"]]
+                assert any(work["phase"] in UNDER_WAY for work in works), "nothing is under way for it, and it stays"
         assert len(trial.checks()) == [trial.phase(n) for n in NODES].count("Preflight")
 
     @rule()

@@ -36,13 +36,12 @@ LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "k
 
 def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Blocked) -> None:
     """No driver can come onto the node as it is, which is told there; it is left as it is."""
-    before = work if work is not None and work.driver == driver.name else None
-    if choice.missing and before is not None and _waits_for_image(draft, before):
+    if choice.missing and work is not None and _waits_for_image(draft, work):
         return
-    attempt = before.attempt + (before.phase == "Blocked") if choice.missing and before is not None else 1
+    attempt = work.attempt + (work.phase == "Blocked") if choice.missing and work is not None else 1
     after = retry_after(attempt) if choice.missing else None
     made = step(
-        before,
+        work,
         "Blocked",
         draft.now,
         driver=driver.name,
@@ -56,8 +55,8 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
     )
     if after is not None:
         draft.plan.requeue_within(after)
-    elif before is not None and (before.phase, before.to) == ("Blocked", None):
-        made = replace(made, since=before.since, boot_id=before.boot_id)
+    elif work is not None and (work.phase, work.to) == ("Blocked", None):
+        made = replace(made, since=work.since, boot_id=work.boot_id)
     draft.write(made)
 
 

@@ -42,7 +42,7 @@ def obey_retry(draft: Draft) -> None:
     """The annotation goes once what failed or was blocked is tried again, or where nothing is in the way."""
     asked = names.DRIVER_RETRY in draft.node.metadata.annotations
     work, waits = draft.observed.work, draft.takes is None
-    if not asked or (work is not None and work.phase in ("Failed", "Blocked") and waits):
+    if not asked or draft.awaits is not None or (work is not None and work.phase in ("Failed", "Blocked") and waits):
         return
     body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
     draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))

@@ -13,7 +13,7 @@ from controllers.domain.driver.choice import Blocked, Install, Unknown
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
-from controllers.driver.node.due import is_due, time_to_retry
+from controllers.driver.node.due import is_asked, is_due, time_to_retry
 from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.under_way import finish, keep
@@ -40,6 +40,8 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
         _wait_for_facts(draft)
     elif seen.driver is None or not isinstance(seen.choice, Install | Blocked):
         draft.write(None)  # nobody wants a driver of the module there: what is on it stays
+    elif work is not None and work.driver != seen.driver.name:
+        draft.write(None)  # the GPUDriver that has the node now begins anew, and the other one may go
     elif work is None:
         _begin(draft, seen.driver)
     else:
@@ -59,10 +61,9 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         block(draft, work, driver, choice)
     elif target is None:
         draft.write(None)
-    elif work.driver != driver.name or work.to != target.variant.value:
-        again = work.driver == driver.name and draft.observed.is_asked_again
+    elif work.to != target.variant.value:
         # What has not been begun takes the new target at once.
-        look_at(draft, driver, target, attempt=work.attempt + 1 if again else 1)
+        look_at(draft, driver, target, attempt=work.attempt + 1 if draft.observed.is_asked_again else 1)
     elif work.phase == "Preflight":
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
@@ -95,7 +96,7 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
         block(draft, None, driver, seen.choice)
     elif label is None and seen.report.driver_version:
         return  # its driver is somebody else's
-    elif target is not None and target.variant.value != label:
+    elif target is not None and (target.variant.value != label or is_asked(draft.node)):
         look_at(draft, driver, target)
 
 
