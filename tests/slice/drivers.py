@@ -112,11 +112,15 @@ class Drivers:
             return False
         return is_true(found.status.conditions, READY_FOR_POOLING) and found.status.driver.version == version
 
-    async def daemonsets(self) -> list[str]:
-        """DaemonSets of this test's GPUDriver."""
+    async def objects(self, kind: resources.Resource) -> list[dict[str, Any]]:
+        """Objects of a kind that this test's GPUDriver has in the module's namespace."""
         query = {"labelSelector": f"{names.LABEL_DRIVER}={self.name}"}
-        answer = await self.client.request("GET", resources.DAEMONSET.path(names.NAMESPACE), query=query)
-        return [item["metadata"]["name"] for item in orjson.loads(answer)["items"]]
+        answer = await self.client.request("GET", kind.path(names.NAMESPACE), query=query)
+        return list(orjson.loads(answer)["items"])
+
+    async def daemonsets(self) -> list[str]:
+        """DaemonSets of this test's GPUDriver, by name."""
+        return [item["metadata"]["name"] for item in await self.objects(resources.DAEMONSET)]
 
     # --- what is waited for ---------------------------------------------------------------------
 

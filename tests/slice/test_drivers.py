@@ -13,7 +13,7 @@ from sim.cluster import Options
 from sim.nodes.leaving import remove_node
 from sim.nodes.reboot import reboot
 from tests.kit import planes
-from tests.kit.waiting import PATIENCE, until
+from tests.kit.waiting import PATIENCE, at_rest, until
 from tests.slice.drivers import BARE, NEWER, WANTED, Drivers
 from tests.slice.people import People
 
@@ -279,6 +279,44 @@ async def test_the_module_is_disabled_and_the_driver_stays(drivers: Drivers) -> 
     finally:
         await drivers.people.settings(driver={"enabled": True})
     await drivers.in_service([node, late])
+
+
+async def test_settings_are_followed_without_a_restart(drivers: Drivers) -> None:
+    restarts = drivers.people.restarts()[names.DRIVER_CONTROLLER]
+    given = {"enabled": True, "prefetchParallel": 1, "installParallel": 1, "rebootSentinel": True}
+    await drivers.people.settings(driver=given)
+    try:
+        await drivers.driver()
+        (first,) = await drivers.nodes()
+        await drivers.in_service([first])
+        (daemonset,) = await drivers.objects(resources.DAEMONSET)
+        assert "--reboot-sentinel" in str(daemonset)
+
+        for setting, phase, takes in (
+            ("prefetchParallel", "Preflight", "pull=900"),
+            ("installParallel", "Installing", "pull=0,look=0,prepare=0,install=900"),
+        ):
+            nodes = await drivers.nodes(BARE, BARE, BARE, takes=takes, prefix=f"{drivers.name}-{phase.lower()}")
+
+            async def there(nodes: list[str] = nodes, phase: str = phase) -> int:
+                return sum((work := drivers.work(node)) is not None and work.phase == phase for node in nodes)
+
+            await until(there, f"a node in {phase}")
+            assert await at_rest(there, f"nodes in {phase}") == 1
+            given[setting] = len(nodes)
+            await drivers.people.settings(driver=given)
+            await drivers.view.until(
+                lambda nodes=nodes, phase=phase: all(  # type: ignore[misc]
+                    (work := drivers.work(node)) is not None and work.phase == phase for node in nodes
+                ),
+                PATIENCE,
+                drivers.told,
+            )
+            for node in nodes:
+                await remove_node(drivers.client, node)
+    finally:
+        await drivers.people.settings(driver={"enabled": True})
+    assert drivers.people.restarts()[names.DRIVER_CONTROLLER] == restarts
 
 
 async def test_a_controller_that_is_killed_midway_goes_on_from_there(drivers: Drivers) -> None:

@@ -38,7 +38,8 @@ def settings() -> set[str]:
 
 
 def test_every_setting_has_a_case() -> None:
-    assert settings() == set(CASES)
+    """Those of the optional process are `tests/slice/test_drivers.py`'s, in a cluster that has it."""
+    assert {setting for setting in settings() if not setting.startswith("driver.")} == set(CASES)
 
 
 @pytest.fixture(scope="module")
