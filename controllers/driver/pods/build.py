@@ -10,6 +10,7 @@ built again once the spec has changed, and is left as it is.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -50,15 +51,24 @@ def daemonset(
     It has no owner: a driver under pods does not go with the object that asked for it.
     """
     given = Inputs(driver, choice, agent_image, files, cluster_proxy, reboot_sentinel)
-    mark = {names.DRIVER_VARIANT: choice.variant.value}
+    spec = _daemonset_spec(given)
+    # Another version of the module has another image of our own, and is no other DaemonSet for that.
+    digest = spec_hash(_daemonset_spec(replace(given, agent_image="")))
+    return {
+        "metadata": {"labels": spec["template"]["metadata"]["labels"], "annotations": {names.SPEC_HASH: digest}},
+        "spec": spec,
+    }
+
+
+def _daemonset_spec(given: Inputs) -> Json:
+    mark = {names.DRIVER_VARIANT: given.choice.variant.value}
     labels = _labels(given, COMPONENT) | mark
-    spec = {
+    return {
         "selector": {"matchLabels": {names.LABEL_COMPONENT: COMPONENT} | mark},
         "updateStrategy": {"type": "OnDelete"},
         "revisionHistoryLimit": 1,
         "template": {"metadata": {"labels": labels}, "spec": _pod(given) | {"nodeSelector": mark}},
     }
-    return {"metadata": {"labels": labels, "annotations": {names.SPEC_HASH: spec_hash(spec)}}, "spec": spec}
 
 
 def configmap(driver: GPUDriver, choice: Install, *, files: Files = NO_FILES) -> Json | None:
