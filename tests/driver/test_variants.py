@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.api import names
+from controllers.api import names, resources
 from controllers.driver.variants import plan_variant
 from tests.driver.world import NEXT, Cluster
 
@@ -77,3 +77,19 @@ def test_a_new_version_of_the_module_is_written_once(made: Cluster) -> None:
     reconciled(made, IMAGE)
 
     assert made.writes == before
+
+
+def test_a_configmap_whose_daemonset_is_gone_goes_too() -> None:
+    made = Cluster()
+    made.node("n1")
+    made.driver(kernelModules={"nvidia": {"NVreg_EnableGpuFirmware": "0"}})
+    made.settle()
+    name, _ = daemonset(made)
+    assert ("ConfigMap", f"{names.NAMESPACE}/{name.rpartition('/')[2]}") in made.objects
+    made.drop(resources.DAEMONSET, name)
+    made.drop(resources.NODE, "n1")
+    made.drop(resources.GPUNODEINVENTORY, "n1")
+    made.delete_driver()
+    made.settle()
+
+    assert [key for key in made.objects if key[0] in ("ConfigMap", "GPUDriver")] == []

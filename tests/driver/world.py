@@ -213,10 +213,8 @@ class Cluster(cluster.Cluster):
 
     def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops."""
-        marked = [obj["metadata"]["labels"] for (kind, _), obj in self.objects.items() if kind in ("Node", "DaemonSet")]
-        variants = {labels.get(names.DRIVER_VARIANT) for labels in marked}
         found = [key for key in self.objects if key[0] in ("GPUNodeInventory", "GPUDriver")]
-        return sorted([*found, *(("Variant", value) for value in variants if value)])
+        return sorted([*found, *(("Variant", value) for value in self.view().caches.variants())])
 
     def planned(self, kind: str, name: str) -> Plan:
         """What a loop wants of a key now."""
