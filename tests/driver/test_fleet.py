@@ -179,6 +179,26 @@ def test_deleting_a_driver_lets_go_of_what_is_not_begun_and_finishes_the_rest(ma
     assert all(not o["metadata"].get("ownerReferences") for (k, _), o in made.objects.items() if k == "DaemonSet")
 
 
+@pytest.mark.parametrize("how", ["failed", "held", "away", "blocked"])
+def test_a_driver_that_is_deleted_goes_whatever_keeps_the_next_one_from_its_nodes(made: Cluster, how: str) -> None:
+    if how == "blocked":
+        made.looks = dict.fromkeys(NODES, "dial tcp: i/o timeout")
+    elif how == "away":
+        made.driver(rollout={"paused": True})
+    else:
+        made.breaks = {VERSION: BAD}
+    made.settle()
+    assert all(made.work(name) for name in NODES)
+    made.driver("next", mode="Precompiled" if how == "blocked" else "Compiled")  # a whole version has no such images
+    for name in NODES if how == "away" else ():
+        with made.edit("Node", name) as node:
+            node["status"]["conditions"][0]["status"] = "False"
+    made.delete_driver()
+    made.settle()
+
+    assert ("GPUDriver", "main") not in made.objects
+
+
 def test_a_driver_that_is_made_anew_has_its_nodes_again(made: Cluster) -> None:
     made.settle()
     labels = {name: made.label(name) for name in NODES}

@@ -11,7 +11,8 @@ from controllers.api.driver_look import Prepared
 from controllers.driver import world
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
 from tests.kit import conditions
-from tests.kit.objects import condition
+from tests.kit.manifests import body
+from tests.kit.objects import allocation, condition
 
 
 @pytest.fixture
@@ -272,9 +273,65 @@ def test_a_node_that_failed_is_tried_again_after_a_reboot_and_with_a_new_revisio
     assert made.phase() == "Failed"
 
     made.breaks.clear()
-    made.driver(version=NEXT)
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
     made.settle()
     assert (made.phase(), made.last()) == (None, "Good")
+
+
+def relabel(made: Cluster) -> str:
+    """A node that failed to be validated, and waits, paused, for another version."""
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    made.now += 901
+    made.settle()
+    assert made.phase() == "Failed"
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": {"paused": True}}})
+    made.settle()
+    assert made.phase() == "Queued"
+    label = made.label()
+    assert label is not None
+    return label
+
+
+def test_a_driver_that_serves_again_is_not_taken_from_under_its_pods(made: Cluster) -> None:
+    label = relabel(made)
+    made.breaks.clear()
+    made.outside()
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.settle()
+
+    assert (made.label(), made.work()) == (label, None)
+    assert made.told("Ready") == ("False", "NodesOutdated")
+
+
+def test_a_driver_that_serves_again_in_the_moment_of_its_successor_stays(made: Cluster) -> None:
+    label = relabel(made)
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.reconcile("GPUNodeInventory", "n1", stop_after=2)  # dies between the phase and the label
+    assert (made.phase(), made.label()) == ("Installing", label)
+    made.breaks.clear()
+    made.outside()
+    made.settle()
+
+    assert (made.label(), made.work()) == (label, None)
+
+
+def test_a_driver_whose_cards_are_allocated_stays(made: Cluster) -> None:
+    label = relabel(made)
+    (card,) = (key for kind, key in made.objects if kind == "GPUDevice")
+    with made.edit("GPUDevice", card) as device:
+        device["status"]["allocations"] = [body(allocation())]
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.settle()
+
+    assert (made.label(), made.phase()) == (label, "Queued")
+    with made.edit("GPUDevice", card) as device:
+        device["status"]["allocations"] = []
+    made.breaks.clear()
+    made.silent.add("n1")
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.phase() == "Installing"
+    assert made.label() != label
 
 
 def test_a_driver_that_comes_to_itself_is_no_failure_any_more(made: Cluster) -> None:

@@ -16,6 +16,7 @@ from controllers.api.settings import DriverSettings
 from controllers.api.system_facts import SystemFacts
 from controllers.driver.caches import Caches
 from controllers.driver.drivers.plan import plan_driver
+from controllers.driver.missing import Missing
 from controllers.driver.node.draft import NodePlan
 from controllers.driver.node.plan import plan_node
 from controllers.driver.records import Pod, Report
@@ -56,7 +57,9 @@ class Cluster(cluster.Cluster):
         """How a driver ends on a node, by node or by version: an exit code with a message, or `hangs`, `unfit`."""
         self.silent: set[str] = set()
         """Nodes on which kubelet does nothing."""
-        self.missing: dict[str, float] = {}
+        self.missing = Missing()
+        self.absent = ""
+        """What images have in their name that the registry does not have; empty where it has all."""
         self.began: dict[str, list[str]] = {}
         """Nodes that were labelled, by variant, in that order."""
 
@@ -150,6 +153,10 @@ class Cluster(cluster.Cluster):
 
     def _looks(self, key: str, node: str) -> None:
         found = self.looks.get(node, LOOK)
+        images = [one["image"] for one in self.objects["Pod", key]["spec"]["containers"]]
+        images += [one["image"] for one in self.objects["Pod", key]["spec"].get("initContainers", ())]
+        if self.absent and any(self.absent in image for image in images):
+            found = "manifest unknown"
         if isinstance(found, str):
             said = {"name": "image", "state": {"waiting": {"reason": "ErrImagePull", "message": found}}}
             self._say(key, {"phase": "Pending", "containerStatuses": [said]})
@@ -230,7 +237,9 @@ class Cluster(cluster.Cluster):
         """A node's plan."""
         made = plan_node(self.view().node(name), self.now)
         if made.missing is not None:
-            self.missing[made.missing] = self.now + 300
+            self.missing.note_missed(made.missing, self.now)
+        if made.found is not None:
+            self.missing.note_found(made.found, self.now)
         return made
 
     def reconcile(self, kind: str, name: str, stop_after: int | None = None) -> None:

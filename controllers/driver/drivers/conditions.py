@@ -114,8 +114,7 @@ def _halted(about: About) -> Finding:
     first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
     reason: Reason = (reason_of(first.reason) if first is not None else None) or "DriverPodFailed"
     why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
-    everywhere = about.observed.results.revision == "Bad"
-    where = "it is given to no node" if everywhere else f"no node like these gets it: {listed(bad)}"
+    where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
     return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
 

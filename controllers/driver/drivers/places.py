@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from controllers.api import reasons
 from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.variant import revision_of, serves
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
@@ -66,7 +66,8 @@ def _labelled(member: Member, label: str, choice: Install) -> Place:
     since = last.at if last is not None else None
     if last is not None and last.result == "Failed" and last.revision == revision_of(label):
         return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
-    return Place(member.name, "Current" if label == choice.variant.value else "Outdated", since=since)
+    current = revision_of(label) == choice.variant.revision and serves(label, member.kernel)
+    return Place(member.name, "Current" if current else "Outdated", since=since)
 
 
 def _waiting(member: Member, seen: ObservedDriver) -> Place:

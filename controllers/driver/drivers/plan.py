@@ -53,9 +53,9 @@ def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:
 
 
 def _at_work(seen: ObservedDriver) -> bool:
-    """Whether a node is at work for the GPUDriver; where the module lets go of nodes, those that are finished count."""
+    """Whether work for the GPUDriver is finished on a node, whatever becomes of it; all other work is let go."""
     works = [one.work for one in seen.members if one.work is not None and one.work.driver == seen.driver.name]
-    return any(seen.enabled or work.phase in UNDER_WAY for work in works)
+    return any(work.phase in UNDER_WAY for work in works)
 
 
 def _status(draft: PlanBuilder, seen: ObservedDriver, now: float, *, resumed: bool) -> None:

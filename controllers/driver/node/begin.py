@@ -9,7 +9,16 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
 from controllers.driver.node import look
-from controllers.driver.node.draft import event, make_check, make_objects, set_label, time_left
+from controllers.driver.node.draft import (
+    AWAITED,
+    event,
+    make_check,
+    make_objects,
+    may_relabel,
+    set_label,
+    time_left,
+)
+from controllers.driver.node.due import time_to_retry
 from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
@@ -27,8 +36,12 @@ LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "k
 
 def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Blocked) -> None:
     """No driver can come onto the node as it is, which is told there; it is left as it is."""
+    if choice.missing and work is not None and _waits_for_image(draft, work):
+        return
+    attempt = work.attempt + (work.phase == "Blocked") if choice.missing and work is not None else 1
+    after = retry_after(attempt) if choice.missing else None
     made = step(
-        None if work is None or work.driver != driver.name else work,
+        work,
         "Blocked",
         draft.now,
         driver=driver.name,
@@ -36,10 +49,23 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
         to=None,
         reason=choice.reason,
         message=choice.message,
+        attempt=attempt,
+        retry_in=after,
+        missing=choice.missing,
     )
-    if work is not None and (work.phase, work.to, work.driver) == ("Blocked", None, driver.name):
+    if after is not None:
+        draft.plan.requeue_within(after)
+    elif work is not None and (work.phase, work.to) == ("Blocked", None):
         made = replace(made, since=work.since, boot_id=work.boot_id)
     draft.write(made)
+
+
+def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
+    """Whether the node waits already until it asks for its image again."""
+    waits = (work.phase, work.reason) == ("Blocked", "ImageMissing") and not draft.observed.is_asked_again
+    if waits and work.retry_at is not None:
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    return waits
 
 
 def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
@@ -66,6 +92,7 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     if found == look.PENDING:
         _late(draft, work, driver, target)
     elif found.good:
+        draft.found = target.image
         draft.write(draft.enter("Queued", target, driver.name, attempt=work.attempt))
     else:
         _refused(draft, work, driver, target, found)
@@ -87,7 +114,14 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict) -> None:
     """The look has found something: the node is untouched, and is looked at again after a while."""
     after = retry_after(work.attempt)
-    told = {"reason": found.reason, "message": found.message, "retry_in": after, "attempt": work.attempt}
+    told: dict[str, object] = {
+        "reason": found.reason,
+        "message": found.message,
+        "retry_in": after,
+        "attempt": work.attempt,
+    }
+    if found.image_missing:
+        told["missing"] = (*target.missing, target.image)
     draft.write(draft.enter("Blocked", target, driver.name, **told))
     draft.plan.requeue_within(after)
     draft.missing = target.image if found.image_missing else None
@@ -117,6 +151,9 @@ def may_start(node: Node) -> bool:
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
+    if not may_relabel(draft, target.variant.value):
+        draft.plan.requeue_within(AWAITED)  # pods use the driver that is there: it would be unloaded under them
+        return
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))

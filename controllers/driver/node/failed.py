@@ -9,6 +9,7 @@ from controllers.api.resources import NODE
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import look_at
 from controllers.driver.node.draft import in_service, is_done
+from controllers.driver.node.due import is_asked
 from controllers.driver.node.pod import outcome
 from controllers.driver.node.under_way import done
 from controllers.runtime.plan import Merge, ref
@@ -31,18 +32,17 @@ def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
 
 def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     """Whether a node that failed is tried again."""
-    seen, boot = draft.observed, draft.node.status.node_info.boot_id
-    asked = draft.node.metadata.annotations.get(names.DRIVER_RETRY) == "true"
+    seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
     resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
     rebooted = bool(work.boot_id and boot and work.boot_id != boot)
     return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
 
 
 def obey_retry(draft: Draft) -> None:
-    """The annotation goes once what failed is tried again, or where nothing has failed."""
+    """The annotation goes once what failed or was blocked is tried again, or where nothing is in the way."""
     asked = names.DRIVER_RETRY in draft.node.metadata.annotations
     work, waits = draft.observed.work, draft.takes is None
-    if not asked or (work is not None and work.phase == "Failed" and waits):
+    if not asked or draft.awaits is not None or (work is not None and work.phase in ("Failed", "Blocked") and waits):
         return
     body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
     draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))

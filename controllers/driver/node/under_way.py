@@ -9,7 +9,15 @@ from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, find
 from controllers.domain.clock import stamp
 from controllers.domain.driver.choice import is_wanted
-from controllers.driver.node.draft import event, is_done, reported_version, set_label, time_left
+from controllers.driver.node.draft import (
+    event,
+    in_service,
+    is_done,
+    may_relabel,
+    reported_version,
+    set_label,
+    time_left,
+)
 from controllers.driver.node.pod import Outcome, fault_of, outcome
 from controllers.driver.node.states import STATES, limit_of
 from controllers.driver.node.work import ended
@@ -23,8 +31,13 @@ if TYPE_CHECKING:
 def finish(draft: Draft, work: DriverWork) -> None:
     """A node that has its label, or is about to: it is finished, whatever becomes of the GPUDriver."""
     boot, found = draft.node.status.node_info.boot_id, outcome(draft.observed.pod)
-    if work.to is not None and draft.node.metadata.labels.get(names.DRIVER_VARIANT) != work.to:
-        set_label(draft, work.to)
+    label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    if work.to is not None and label != work.to:
+        if may_relabel(draft, work.to):
+            set_label(draft, work.to)
+        elif in_service(draft.observed):
+            keep(draft, work)
+            return
     if work.boot_id is not None and boot and work.boot_id != boot:
         _restarted(draft, work)
     elif found.serves and work.phase == "Installing":
@@ -35,6 +48,13 @@ def finish(draft: Draft, work: DriverWork) -> None:
         _fail(draft, work, found)
     else:
         _overdue(draft, work, found)
+
+
+def keep(draft: Draft, work: DriverWork) -> None:
+    """A node that has come to itself with the driver that it has: that is not taken from under its pods."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    fits = seen.labelled_version is not None and is_wanted(seen.labelled_version, reported_version(seen))
+    draft.write(None, ended(replace(work, to=label), draft.now, good=True) if fits else None)
 
 
 def _restarted(draft: Draft, work: DriverWork) -> None:
