@@ -105,6 +105,24 @@ def test_a_digest_without_its_module_is_of_a_former_start(bed: Bed) -> None:
     assert bed.prepare().result == "Clean"
 
 
+@pytest.mark.parametrize("missing", ["nvidia_uvm", "nvidia_modeset"])
+@pytest.mark.parametrize("state", [files.STATE, files.MARK])
+def test_half_a_driver_of_the_same_digest_is_unloaded_and_its_digest_goes(bed: Bed, missing: str, state: str) -> None:
+    bed.node.load(*(name for name in DRIVER if name != missing))
+    bed.node.note(state, DIGEST)
+    assert bed.prepare().result == "Clean"
+    assert bed.node.loaded() == set()
+    assert not bed.node.has(state)
+
+
+def test_half_a_driver_that_somebody_uses_waits_for_them(bed: Bed) -> None:
+    bed.node.load("nvidia", "nvidia_uvm")
+    bed.node.note(files.STATE, DIGEST)
+    bed.node.process(7, "train", "/dev/nvidia0", pod=POD)
+    assert bed.refused() == ("DevicesHeld", WAIT)
+    assert bed.node.loaded() == {"nvidia", "nvidia_uvm"}
+
+
 def test_a_module_on_its_way_out_is_no_wanted_driver(bed: Bed) -> None:
     bed.node.load("nvidia")
     bed.node.note(files.STATE, DIGEST)
