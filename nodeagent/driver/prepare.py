@@ -94,7 +94,8 @@ class Preparation:
             self._clock.sleep(PAUSE)
 
     def _prepare(self) -> Prepared:
-        self._path(files.READY).unlink(missing_ok=True)
+        for name in (files.READY, files.DAEMONS):
+            self._path(name).unlink(missing_ok=True)
         kernel = system.kernel(self._where.proc)
         if version := looking.host_driver(self._where, kernel):
             told = f"the host has driver {version} of its own, which is not unloaded"

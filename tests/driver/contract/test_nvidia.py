@@ -86,7 +86,7 @@ def test_where_it_compiles_it_notes_digest_and_daemons(sandbox: Sandbox) -> None
 
 @precompiled
 def test_where_it_does_not_compile_it_notes_neither(sandbox: Sandbox) -> None:
-    """So the module has a mark of its own, and asks for daemons only where modules are compiled."""
+    """So the module has a mark of its own, and asks for daemons only where something is said of them."""
     sandbox.serves(sandbox.start(FIRST))
     assert not sandbox.has(relative(files.STATE))
     assert not sandbox.has(relative(files.DAEMONS))

@@ -56,14 +56,15 @@ def test_a_bare_node_is_clean_at_once(bed: Bed, wanted: Wanted) -> None:
 def test_what_is_loaded_is_unloaded_in_its_order_and_its_traces_go(bed: Bed) -> None:
     bed.node.load("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv")
     bed.node.load("nvidia_modeset2", "nvidia_drm")  # it needs modeset, in truth
-    for name in (files.STATE, files.MARK, files.READY, files.HOLD):
+    traces = (files.STATE, files.MARK, files.READY, files.DAEMONS, files.HOLD)
+    for name in traces:
         bed.node.note(name, "another")
     root = bed.node.run / "driver"
     bed.node.mounts(root, root)
     assert bed.prepare().result == "Clean"
     assert bed.kernel.told == [*looking.MODULES, "umount driver", "umount driver"]
     assert bed.node.loaded() == {"nvidia_modeset2"}
-    assert not any(bed.node.has(name) for name in (files.STATE, files.MARK, files.READY, files.HOLD))
+    assert not any(bed.node.has(name) for name in traces)
 
 
 def test_compiled_modules_of_the_same_digest_stay(bed: Bed) -> None:
