@@ -11,6 +11,7 @@ import pytest
 
 from controllers.api.driver_look import HOLDERS_MAX, Holder, Look, Module, Prepared
 from controllers.api.record import adapter
+from controllers.domain.driver.variant import Variant
 from nodeagent.driver import looking, message
 from nodeagent.driver.__main__ import run
 from nodeagent.host import openfiles
@@ -29,6 +30,29 @@ def test_a_bare_node_is_told_as_it_is(node: Node) -> None:
     assert found.gpus == 1
     assert found.boot_id
     assert found.headers is None, "the host's own headers do not help a container: its repositories are asked"
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ('NAME="Astra Linux"\nID=astra\nID_LIKE=debian\nVERSION_ID="1.8_x86-64"\n', "astra1.8"),
+        ('NAME="Astra Linux"\nID=astra\nVERSION_ID=1.7_x86-64\n', "astra1.7"),
+        ('NAME="ALT SP Server"\nVERSION="10.2"\nID=altlinux\nVERSION_ID=10.2\n', "altlinux10.2"),
+        ('NAME="ALT"\nID=altlinux\nVERSION_ID=p11\n', "altlinuxp11"),
+        ('NAME="RED OS"\nID="redos"\nID_LIKE="rhel centos fedora"\nVERSION_ID="7.3"\n', "redos7.3"),
+        ('NAME="RED OS"\nID="redos"\nVERSION_ID="8.0"\n', "redos8.0"),
+        ('NAME="SLES"\nID="sles"\nID_LIKE="suse"\nVERSION_ID="15.6"\n', "sles15.6"),
+        ('NAME="SL-Micro"\nID="sl-micro"\nVERSION_ID="6.1"\n', "sl-micro6.1"),
+        ('NAME="Oracle Linux Server"\nID="ol"\nID_LIKE="fedora"\nVERSION_ID="9.6"\n', "ol9"),
+        ('NAME="Flatcar Container Linux by Kinvolk"\nID=flatcar\nVERSION_ID=4230.2.1\n', "flatcar4230.2.1"),
+        ('NAME="Talos"\nID=talos\nVERSION_ID=v1.10.3\n', "talosv1.10.3"),
+        ('NAME="Arch Linux"\nID=arch\nBUILD_ID=rolling\n', "arch"),
+    ],
+)
+def test_a_system_is_named_as_images_and_overrides_name_it(node: Node, text: str, system: str) -> None:
+    node.machine.write("etc/os-release", text)
+    assert looking.observe(node.where).system == system
+    assert Variant("0123456789", system).object_name == f"gpu-driver-0123456789-{system}-any", "it is read as it is"
 
 
 def test_modules_are_told_in_the_order_in_which_they_can_be_unloaded(node: Node) -> None:
