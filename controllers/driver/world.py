@@ -18,8 +18,8 @@ from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY
 from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
 from controllers.driver.node.begin import may_start
-from controllers.driver.node.pod import DRIVER
 from controllers.driver.pods import build
+from controllers.driver.pods.container_names import DRIVER
 from controllers.driver.pods.inputs import Files
 from controllers.driver.views import (
     Evidence,
