@@ -82,6 +82,10 @@ class Look:
     gpus: int = 0
     """NVIDIA's cards on the PCI bus."""
 
+    def module(self, name: str) -> Module | None:
+        """A module by its name; None where it is not loaded."""
+        return next((one for one in self.modules if one.name == name), None)
+
 
 @record
 class Prepared:

@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from controllers.api.driver_look import DONE, TEXT_MAX, Look, Prepared
 from controllers.api.reasons import driver_blocked
 from controllers.api.record import adapter
+from controllers.domain.driver.overrides import override_for
+from controllers.domain.driver.signatures import refuses_unsigned
 from controllers.domain.wording import listed
 from controllers.driver.node.waiting import not_started
 from controllers.driver.pods.container_names import LOOK
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from controllers.domain.driver.choice import Install
     from controllers.driver.records import ContainerStatus, Pod, Terminated
 
+NOUVEAU: Final = "nouveau"
+GOING: Final = "going"
+"""State of a module that the kernel is taking out."""
 WORDS: Final = frozenset(word for row in driver_blocked.ROWS for word in row.reasons.split())
 FREE_COMPILED: Final = 4096
 FREE_PRECOMPILED: Final = 1024
@@ -146,13 +151,11 @@ def _host_driver(case: Case) -> Verdict | None:
 
 def _modules_refused(case: Case) -> Verdict | None:
     """A kernel that takes signed modules alone takes none that was compiled a moment ago."""
-    look = case.look
-    locked = look.lockdown in ("integrity", "confidentiality")
-    if case.target.mode != "Compiled" or not (look.secure_boot or locked):
+    target, look = case.target, case.look
+    if target.mode != "Compiled" or override_for(case.spec, target.variant.system, look.kernel) is not None:
         return None
-    why = "Secure Boot is on" if look.secure_boot else f"its kernel is locked down ({look.lockdown})"
-    do = "set spec.mode to Precompiled, whose modules are signed, or switch Secure Boot off in its firmware"
-    return Verdict(reason="ModulesUnsigned", message=f"node {case.node} loads signed modules alone, as {why}: {do}")
+    unsigned = refuses_unsigned(look.secure_boot, look.lockdown)
+    return Verdict(reason="ModulesUnsigned", message=f"node {case.node}: {unsigned}") if unsigned else None
 
 
 def _headers(case: Case) -> Verdict | None:
@@ -188,12 +191,32 @@ def _mofed(case: Case) -> Verdict | None:
     return Verdict(reason="MofedMissing", message=message)
 
 
+def _nouveau(case: Case) -> Verdict | None:
+    """The kernel's own driver, where somebody uses it: it cannot be unloaded then."""
+    found = case.look.module(NOUVEAU)
+    if found is None or found.users == 0:
+        return None
+    have = f"nouveau, the kernel's own driver, has the cards of node {case.node} and is in use ({found.users})"
+    return Verdict(reason="NouveauLoaded", message=f"{have}: blacklist it, rebuild the initramfs and reboot the node")
+
+
+def _going(case: Case) -> Verdict | None:
+    """A module that the kernel has begun to take out, and has not: only a reboot ends that."""
+    stuck = [one.name for one in case.look.modules if one.state == GOING]
+    if not stuck:
+        return None
+    found = f"the kernel of node {case.node} is taking out {listed(stuck)} and does not end"
+    return Verdict(reason="RebootRequired", message=f"{found}: reboot the node")
+
+
 CHECKS: Final[tuple[Callable[[Case], Verdict | None], ...]] = (
     _cards,
     _host_driver,
     _modules_refused,
     _headers,
     _room,
+    _going,
+    _nouveau,
     _holders,
     _mofed,
 )

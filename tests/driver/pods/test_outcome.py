@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controllers.api.driver_look import DONE, Look
+from controllers.api.driver_look import DONE, Look, Module
+from controllers.api.gpudriver import GPUDriverSpec
 from controllers.api.meta import ObjectMeta
 from controllers.domain.driver.choice import Install
 from controllers.driver.node import look, pod
 from controllers.driver.pods.container_names import DRIVER, FS, GDRCOPY, IMAGE, LOOK, PEERMEM, PREPARE, image_of
 from controllers.driver.records import ContainerState, ContainerStatus, DriverPodStatus, Pod, Terminated, Waiting
 from nodeagent.driver import message
-from tests.driver.pods.make import COMPILED, EVERYTHING
+from tests.driver.pods.make import COMPILED, EVERYTHING, driver
 
 ABSENT = "failed to resolve reference: not found"
 
@@ -64,9 +66,11 @@ def test_a_container_that_ends_again_and_again_has_failed_whichever_it_is(name: 
     assert name in found.message
 
 
-def good() -> dict[str, ContainerStatus]:
+SEEN = Look(kernel="6.8.0-71-generic", free_mib=10**6, mofed="Host", gpus=1)
+
+
+def good(seen: Look = SEEN) -> dict[str, ContainerStatus]:
     """A check pod that found nothing against a driver with everything beside it."""
-    seen = Look(kernel="k", free_mib=10**6, mofed="Host", gpus=1)
     names = (IMAGE, image_of(FS), image_of(GDRCOPY))
     return {name: ends(name, DONE) for name in names} | {LOOK: ends(LOOK, DONE, message.line(seen))}
 
@@ -107,3 +111,28 @@ def test_a_check_that_does_not_start_says_why(word: str, reason: Any) -> None:
     found = verdict(waits(IMAGE, word, "kubelet's word"))
     assert found.reason == reason
     assert ("kubelet's word" in found.message) is bool(reason)
+
+
+def test_what_is_in_a_drivers_way_on_a_node_is_told_before_anything_is_begun() -> None:
+    nouveau = Module(name="nouveau", state="live", users=1)
+    going = Module(name="nvidia_uvm", state="going")
+    assert [said(replace(SEEN, modules=found)) for found in ((nouveau,), (going,), (going, nouveau))] == [
+        "NouveauLoaded",
+        "RebootRequired",
+        "RebootRequired",
+    ]
+    free = (replace(nouveau, users=0), replace(going, state="live"))
+    assert said(replace(SEEN, modules=free)) is None, "that is unloaded by itself"
+
+
+def said(seen: Look, spec: GPUDriverSpec = EVERYTHING.spec) -> str | None:
+    return look.assess(seen, COMPILED, spec, "gpu-1").reason
+
+
+@pytest.mark.parametrize("seen", [replace(SEEN, secure_boot=True), replace(SEEN, lockdown="integrity")])
+def test_modules_that_nobody_has_signed_are_refused_unless_somebody_names_their_image(seen: Look) -> None:
+    own = [{"system": "ubuntu24.04", "kernel": "6.8.*", "image": "r/driver:signed"}]
+    assert said(seen) == "ModulesUnsigned"
+    assert said(seen, driver(image={"overrides": own}).spec) is None
+    other = [own[0] | {"kernel": "5.15.*"}]
+    assert said(seen, driver(image={"overrides": other}).spec) == "ModulesUnsigned"
