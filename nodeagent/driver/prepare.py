@@ -15,7 +15,7 @@ from controllers.domain.wording import listed
 from nodeagent.driver import looking
 from nodeagent.driver.decide import Found, Wanted, held, refused, stays
 from nodeagent.driver.kernel import IN_USE, lock
-from nodeagent.host import hostfiles, modules, openfiles, sysfs, system
+from nodeagent.host import hostfiles, modules, sysfs, system
 from nodeagent.host.modules import GOING
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Preparation:
             self._out(name)
 
     def _await_idle(self) -> None:
+        """Wait for who has cards open. No driver's program runs now, so nobody ends a daemon that one has left."""
         until = self._clock.now() + HELD_SECONDS
         while holders := looking.holders(self._where.proc):
             if self._clock.now() >= until:
@@ -165,11 +166,8 @@ class Preparation:
         """By somebody, or by what is not seen: memory that is mapped, or a module that is not the driver's."""
         if holders := looking.holders(self._where.proc):
             return held(holders)
-        daemons = [one.command for one in openfiles.processes(self._where.proc, looking.DEVICES)]
         others = [name for name in module.needed_by if name not in looking.MODULES]
         what = f"module {listed(others)} needs it" if others else "by whom cannot be seen"
-        if daemons:
-            what = f"daemons of the former driver run: {listed(daemons)}"
         told = f"module {module.name} is in use ({module.uses}), and {what}"
         return refused("OldDriverStuck", f"{told}; end what uses it, or reboot the node")
 

@@ -11,6 +11,7 @@ import pytest
 
 from controllers.api.driver_look import HOLDERS_MAX, Holder, Look, Module, Prepared
 from controllers.api.record import adapter
+from controllers.domain.driver import files
 from controllers.domain.driver.variant import Variant
 from nodeagent.driver import looking, message
 from nodeagent.driver.__main__ import run
@@ -71,11 +72,44 @@ def test_who_has_a_card_open_is_told_with_its_pod(node: Node) -> None:
     node.process(100, "python3", "/dev/null", "/dev/nvidia0", pod=POD)
     node.process(101, "nvtop", "/dev/nvidiactl")
     node.process(102, "sshd", "/dev/null", "socket:[1]")
-    node.process(103, "nvidia-persistenced", "/dev/nvidia0")
     assert looking.observe(node.where).holders == (
         Holder(pid=100, command="python3", pod_uid=POD),
         Holder(pid=101, command="nvtop"),
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "held"),
+    [
+        ("/dev/nvidia0", True),
+        ("/dev/nvidia-uvm", True),
+        ("/dev/nvidia-caps/nvidia-cap2", True),
+        ("/dev/nvidia-caps-imex-channels/channel0", True),
+        ("/srv/x/dev/nvidia0", True),
+        ("/var/lib/machines/a/dev/nvidiactl", True),
+        ("/dev/nvidia0 (deleted)", True),
+        ("/home/dev/nvidia.txt", False),
+        ("/home/dev/nvidia-docs/a/b", False),
+        ("/usr/lib/nvidia0", False),
+    ],
+)
+def test_a_card_is_open_wherever_the_process_has_its_root(node: Node, path: str, held: bool) -> None:
+    node.process(100, "python3", path)
+    assert bool(looking.observe(node.where).holders) is held
+
+
+def test_daemons_are_the_drivers_own_only_in_its_pod(node: Node) -> None:
+    """The driver's container ends those, and no others."""
+    node.process(90, "nvidia-driver", pod=POD)
+    node.note(files.LOCK, "90")
+    node.process(100, "nvidia-persistenced", "/dev/nvidia0", pod=POD)
+    node.process(101, "nv-fabricmanager", "/dev/nvidia-nvswitchctl", pod=POD)
+    node.process(102, "nvidia-imex", "/dev/nvidia0", pod=POD)
+    node.process(103, "nvidia-persistenced", "/dev/nvidia0")
+    node.process(104, "python3", "/dev/nvidia0", pod=POD)
+    assert [one.pid for one in looking.observe(node.where).holders] == [102, 103, 104]
+    node.ends(90)
+    assert [one.pid for one in looking.observe(node.where).holders] == [100, 101, 102, 103, 104]
 
 
 @pytest.mark.parametrize(

@@ -172,13 +172,15 @@ def test_a_module_that_another_one_needs_is_told_with_it(bed: Bed) -> None:
     assert "zfs_of_somebody" in said.message
 
 
-def test_daemons_that_a_dead_driver_left_are_named_and_not_ended(bed: Bed) -> None:
+@pytest.mark.parametrize("daemon", ["nv-fabricmanager", "nvidia-persistenced", "nvidia-imex"])
+def test_daemons_that_a_dead_driver_left_are_named_and_not_ended(bed: Bed, daemon: str) -> None:
     bed.node.load(*DRIVER)
-    bed.node.process(9, "nv-fabricmanager", "/dev/nvidia-nvswitchctl")
-    bed.node.use("nvidia", 1)
+    bed.node.process(9, daemon, "/dev/nvidia-nvswitchctl", pod=POD)
+    bed.node.note(files.LOCK, "9")
     said = bed.prepare()
-    assert said.reason == "OldDriverStuck"
-    assert "nv-fabricmanage" in said.message
+    assert (said.reason, decide.exit_code(said)) == ("DevicesHeld", WAIT)
+    assert daemon[:15] in said.message
+    assert bed.node.loaded() == set(DRIVER), "a driver is unloaded whole, or not at all"
 
 
 def test_half_an_unloading_is_gone_on_with_and_never_taken_for_a_whole_driver(bed: Bed) -> None:
