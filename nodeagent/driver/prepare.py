@@ -6,7 +6,7 @@ state from which it goes on the next time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controllers.api.driver_look import Prepared
@@ -76,10 +76,9 @@ class Preparation:
         """Do it, and say what became of the node."""
         self._path(files.HOLD).unlink(missing_ok=True)
         try:
-            said = self._locked()
+            return self._locked()
         except Refusal as refusal:
-            said = refusal.said
-        return replace(said, look=looking.observe(self._where))
+            return refusal.said
 
     def _locked(self) -> Prepared:
         """Wait until no other driver's program runs, and keep it from starting meanwhile."""

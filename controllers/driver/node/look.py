@@ -158,14 +158,6 @@ def _modules_refused(case: Case) -> Verdict | None:
     return Verdict(reason="ModulesUnsigned", message=f"node {case.node}: {unsigned}") if unsigned else None
 
 
-def _headers(case: Case) -> Verdict | None:
-    if case.target.mode != "Compiled" or case.look.headers is not False:
-        return None
-    do = "name a package repository that has them in spec.build.repositories, or set spec.mode to Precompiled"
-    found = f"neither node {case.node} nor its package repositories have the headers of kernel {case.look.kernel}"
-    return Verdict(reason="HeadersMissing", message=f"{found}: {do}")
-
-
 def _room(case: Case) -> Verdict | None:
     free, least = case.look.free_mib, FREE_COMPILED if case.target.mode == "Compiled" else FREE_PRECOMPILED
     if free is None or free >= least:
@@ -213,7 +205,6 @@ CHECKS: Final[tuple[Callable[[Case], Verdict | None], ...]] = (
     _cards,
     _host_driver,
     _modules_refused,
-    _headers,
     _room,
     _going,
     _nouveau,

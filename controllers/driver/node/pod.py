@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
-from controllers.api.driver_look import DONE, NODE, REVISION, Prepared
+from controllers.api.driver_look import DONE, NODE, Prepared
 from controllers.api.reasons import driver_failed
 from controllers.api.record import adapter
 from controllers.driver.node.waiting import not_started
@@ -29,7 +29,7 @@ REASONS: Final[dict[str, Reason | None]] = {
 }
 """Reasons by why a container does not start; none of them is the revision's fault yet."""
 OF_REVISION: Final = frozenset(word for row in driver_failed.REVISION for word in row.reasons.split())
-"""Reasons that speak against the revision, where the container's exit code does not say whose fault it is."""
+"""Reasons that speak against the revision."""
 WORDS: Final = frozenset(word for row in driver_failed.ROWS for word in row.reasons.split())
 SPOKEN: Final[tuple[tuple[str, Reason], ...]] = (
     ("No space left on device", "DiskFull"),
@@ -104,7 +104,7 @@ def _last_end(container: ContainerStatus) -> Terminated | None:
 
 def _refused(ended: Terminated) -> Outcome:
     """What `nodeagent driver prepare` says; its exit code says whose fault it is."""
-    fault: Fault | None = "revision" if ended.exit_code == REVISION else "node" if ended.exit_code == NODE else None
+    fault: Fault | None = "node" if ended.exit_code == NODE else None
     try:
         said = adapter(Prepared).validate_json(ended.message)
     except ValidationError:

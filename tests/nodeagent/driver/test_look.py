@@ -13,10 +13,14 @@ from controllers.api.driver_look import HOLDERS_MAX, Holder, Look, Module, Prepa
 from controllers.api.record import adapter
 from controllers.domain.driver import files
 from controllers.domain.driver.variant import Variant
+from controllers.driver.pods import build
 from nodeagent.driver import looking, message
 from nodeagent.driver.__main__ import run
 from nodeagent.host import openfiles
+from tests.driver.pods.make import AGENT, COMPILED, EVERYTHING
 from tests.nodeagent.driver.node import DRIVER, KERNEL, POD, VERSION, Node
+
+EVERYTHING_BUILT = build.daemonset(EVERYTHING, COMPILED, AGENT)["spec"]["template"]["spec"]
 
 
 @pytest.fixture
@@ -30,7 +34,6 @@ def test_a_bare_node_is_told_as_it_is(node: Node) -> None:
     assert (found.modules, found.holders, found.host_driver, found.mofed) == ((), (), "", "")
     assert found.gpus == 1
     assert found.boot_id
-    assert found.headers is None, "the host's own headers do not help a container: its repositories are asked"
 
 
 @pytest.mark.parametrize(
@@ -180,13 +183,18 @@ def test_a_module_that_is_built_in_or_says_nonsense_breaks_nothing(node: Node) -
     assert [(one.name, one.users) for one in looking.observe(node.where).modules] == [("nvidia", 0)]
 
 
+KUBELETS_BYTES = 12 << 10
+"""Of the termination messages of all containers of a pod together (kubelet: MaxPodTerminationMessageLogLength)."""
+PODS_CONTAINERS = len(EVERYTHING_BUILT["initContainers"]) + len(EVERYTHING_BUILT["containers"])
+
+
 def test_a_line_is_never_longer_than_kubelet_takes() -> None:
     holders = tuple(Holder(pid=4194304, command="ж" * 64, pod_uid="0" * 63) for _ in range(HOLDERS_MAX))
     modules = tuple(Module(name="ж" * 63, version="ж" * 64, state="ж" * 16, users=10**9) for _ in range(16))
     full = Look(system="s" * 63, kernel="k" * 253, next_kernel="n" * 253, modules=modules, holders=holders)
-    for said in (full, Prepared(result="Refused", reason="DevicesHeld", message="ж" * 256, look=full)):
+    for said in (full, Prepared(result="Refused", reason="DevicesHeld", message='"\x00' * 128)):
         line = message.line(said)
-        assert len(line.encode()) <= message.BYTES_MAX
+        assert len(line.encode()) * PODS_CONTAINERS <= KUBELETS_BYTES
         assert adapter(type(said)).validate_json(line)
     assert json.loads(message.line(full))["kernel"] == "k" * 253
     small = replace(full, holders=holders[:2], modules=())
