@@ -176,6 +176,14 @@ def test_modules_beside_the_driver_have_images_by_tag_or_by_digest_and_a_check_p
     assert {one["image"] for one in check} == images | {AGENT}
 
 
+@pytest.mark.parametrize("name", DAEMONSETS)
+def test_prepare_sees_what_is_mounted_on_the_host_meanwhile_and_writes_nothing_but_the_drivers_files(name: str) -> None:
+    mounts = {one["mountPath"]: one for one in containers(name)["prepare"]["volumeMounts"]}
+    assert mounts["/host"]["mountPropagation"] == "HostToContainer", "MOFED's container mounts its root there"
+    written = {path for path, one in mounts.items() if not one.get("readOnly")}
+    assert written <= {"/run/nvidia", "/host-run"}
+
+
 def test_a_drivers_own_proxies_come_before_the_clusters() -> None:
     own = driver(build={"proxy": {"http": "http://own:1"}})
     made = build.daemonset(own, COMPILED, AGENT, cluster_proxy=CLUSTER_PROXY)
