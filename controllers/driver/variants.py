@@ -13,7 +13,7 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, NODE
 from controllers.components.cooldown import cooldown_left
 from controllers.components.reconcile import is_leaving
-from controllers.driver.node.pod import PREPARE
+from controllers.driver.pods.container_names import PREPARE
 from controllers.runtime.drift import is_as_built
 from controllers.runtime.plan import Apply, Delete, JSONPatch, Plan, PlanBuilder, Precondition, Ref, ref
 

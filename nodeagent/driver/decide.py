@@ -26,6 +26,8 @@ CODES: Final = {
     "RebootRequired": NODE,
 }
 """Exit codes of `prepare` by reason."""
+WHOLE: Final = ("nvidia", "nvidia_uvm", "nvidia_modeset")
+"""Modules that NVIDIA's program loads of every driver. One that ended midway leaves the first of them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,21 @@ class Found:
 
 
 def stays(wanted: Wanted, found: Found) -> bool:
-    """Whether the modules that are loaded are the wanted ones and are left as they are.
+    """Whether the modules that are loaded are the wanted ones, all of them, and are left as they are.
 
     NVIDIA's program that compiles keeps them if it noted this digest. Otherwise it would unload them; the script around
     it does not start it while somebody uses them (controllers/driver/pods/scripts/wrapper.sh).
     """
-    main = found.modules.get("nvidia")
-    if main is None or main.state != LIVE or not _is_version(wanted, main):
+    if not is_whole(found.modules) or not _is_version(wanted, found.modules["nvidia"]):
         return False
     if wanted.compiled and found.state == wanted.digest:
         return True
     return found.mark == wanted.digest and in_use(found.modules, compiled=wanted.compiled)
+
+
+def is_whole(modules: Mapping[str, KernelModule]) -> bool:
+    """Whether a driver is loaded that can serve: half of one is none, whoever noted its digest."""
+    return all((one := modules.get(name)) is not None and one.state == LIVE for name in WHOLE)
 
 
 def _is_version(wanted: Wanted, main: KernelModule) -> bool:

@@ -75,6 +75,15 @@ class DriverActors(Actors):
 
         await self.until(lambda: told() == (current, current), lambda: (driver, told(), self._view.unready()))
 
+    async def remembers(self, driver: str, count: int) -> None:
+        """A GPUDriver has so many revisions on record."""
+
+        def told() -> list[str]:
+            found = self._view.drivers.get(driver)
+            return [revision.version for revision in found.status.revisions] if found is not None else []
+
+        await self.until(lambda: len(told()) == count, lambda: (driver, told()))
+
     async def no_driver(self, name: str) -> None:
         """A GPUDriver is gone."""
         await self.until(lambda: self._view.drivers.get(name) is None, lambda: self._view.drivers.get(name))

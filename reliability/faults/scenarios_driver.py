@@ -45,7 +45,10 @@ async def retarget(actors: DriverActors) -> None:
     await actors.join_bare(FIRST)
     await actors.driver(DRIVER, UNHEARD)
     await actors.works(FIRST, "Blocked", "ImageMissing")
+    # Whether a revision is on record that goes at once would be luck.
+    await actors.remembers(DRIVER, 1)
     await actors.version(DRIVER, UNBUILT)
+    await actors.remembers(DRIVER, 2)
     await actors.version(DRIVER, NEWER)
     await actors.serves(FIRST, NEWER)
     await actors.installed(DRIVER, 1)

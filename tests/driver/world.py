@@ -41,7 +41,7 @@ VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"
 SAID = ("ManagedDisabled", "ManagedElsewhere", "ReadyForPooling")
 """Conditions by which inventory and bootstrap have looked at a node."""
-LOOK = Look(system="ubuntu24.04", kernel=KERNEL, headers=True, free_mib=50_000, gpus=1)
+LOOK = Look(system="ubuntu24.04", kernel=KERNEL, free_mib=50_000, gpus=1)
 
 
 class Cluster(cluster.Cluster):
@@ -176,7 +176,7 @@ class Cluster(cluster.Cluster):
         if isinstance(how, tuple):
             code, said = how
             ended = {"terminated": {"exitCode": code, "message": said}}
-            name = "prepare" if code in (20, 30, 40) else container["name"]
+            name = "prepare" if code in (20, 30) else container["name"]
             status = {"name": name, "restartCount": 3, "state": {}, "lastState": ended}
             place = "initContainerStatuses" if name == "prepare" else "containerStatuses"
             self._say(key, {"phase": "Pending", place: [status]})

@@ -185,11 +185,20 @@ def test_the_root_of_a_former_container_is_taken_off_before_the_next_one_starts(
     assert shell.calls() == [f"umount -l -R {shell.path(files.ROOT)}", "nvidia-driver init"]
 
 
-def test_daemons_of_precompiled_drivers_are_not_asked_for(shell: Shell) -> None:
-    """NVIDIA's program says nothing of them there; a file of a former driver may lie about."""
+@pytest.mark.parametrize("mode", MODES)
+def test_daemons_are_not_asked_for_where_nothing_is_said_of_them(shell: Shell, mode: str) -> None:
+    """Images of before August 2026 never do, and precompiled ones do not either."""
     serving(shell)
-    shell.note(files.DAEMONS, "NotReady")
-    assert shell.run("started", {"DRIVER_MODE": "Precompiled"}).returncode == 0
+    shell.path(files.DAEMONS).unlink()
+    assert shell.run("started", {"DRIVER_MODE": mode}).returncode == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_former_container_said_of_its_daemons_is_taken_away(shell: Shell, mode: str) -> None:
+    for name in ("wrapper", "stopping"):
+        shell.note(files.DAEMONS, "NotReady")
+        shell.run(name, {"DRIVER_MODE": mode})
+        assert shell.text(files.DAEMONS) is None
 
 
 def test_a_container_that_holds_counts_as_started_and_not_as_serving(shell: Shell) -> None:

@@ -17,7 +17,7 @@ held() {
     test "$DRIVER_MODE" = Precompiled && test "$(uses nvidia)" -gt "$(ls /sys/module/nvidia/holders 2>/dev/null | wc -l)"
 }
 
-rm -f /run/nvidia/validations/.driver-ctr-ready
+rm -f /run/nvidia/validations/.driver-ctr-ready /run/nvidia/validations/.driver-daemons-status
 if held; then
     echo "The driver that is loaded is in use, and is this container's own: nothing is started until its cards are free."
     echo "$DRIVER_CONFIG_DIGEST" >"$ours/hold"
