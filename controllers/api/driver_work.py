@@ -62,6 +62,8 @@ class DriverWork:
     """Of what has failed: the revision's fault, on every node of its kind, or the node's alone."""
     attempt: Annotated[int, Field(ge=1)] = 1
     """Which try it is."""
+    restarts: Annotated[int, Field(ge=0)] = 0
+    """How often the node has started anew in this try."""
     since: Timestamp
     """When the phase began."""
     begun: Timestamp | None = None

@@ -119,6 +119,21 @@ def test_a_person_has_a_bad_revision_tried_again(made: Cluster) -> None:
     assert made.status()["revisions"][0]["result"] == "Good"
 
 
+def test_a_person_resumes_in_two_plans_whatever_the_clock_says(made: Cluster) -> None:
+    made.breaks = {VERSION: BAD}
+    made.settle()
+    made.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    for _ in range(2):
+        made.now += 1
+        made.reconcile("GPUDriver", "main")
+
+    assert names.RESUME not in made.objects["GPUDriver", "main"]["metadata"]["annotations"]
+    assert made.status()["revisions"][0]["result"] == "Unproved"
+    made.now += 1
+    made.reconcile("GPUDriver", "main")
+    assert made.told("Halted")[0] == "False"
+
+
 def test_another_version_goes_on_where_one_is_bad(made: Cluster) -> None:
     made.breaks = {VERSION: BAD}
     made.settle()

@@ -360,6 +360,72 @@ def test_a_reboot_amid_an_install_counts_as_no_failure(made: Cluster) -> None:
     assert made.last() == "Good"
 
 
+def test_a_driver_that_brings_the_node_down_again_and_again_has_failed(made: Cluster) -> None:
+    made.breaks["n1"] = "hangs"
+    for number in range(4):
+        made.settle()
+        made.now += 1000
+        made.reboot("n1", f"boot-{number + 2}")
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["reason"], work["fault"]) == ("Failed", "NodeRestarts", "Revision")
+    assert made.told("Halted") == ("True", "NodeRestarts")
+
+
+def test_a_kernel_that_changes_amid_an_install_has_the_node_begun_anew(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.breaks["n1"] = "hangs"
+    made.settle()
+    before = made.label()
+    boot(made, "6.8.0-90-generic")
+    made.breaks.clear()
+    made.settle()
+
+    assert made.label() not in (None, before)
+    assert made.last() == "Good"
+    assert [one["result"] for one in made.status()["revisions"][0]["strata"]] == ["Good"]
+
+
+def test_a_node_that_starts_with_another_kernel_gets_the_driver_for_that(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.settle()
+    before = made.label()
+    boot(made, "6.8.0-90-generic")
+    made.settle()
+
+    assert made.label() not in (None, before)
+    assert made.status()["counts"]["current"] == 1
+
+
+def boot(made: Cluster, kernel: str) -> None:
+    """The node starts with another kernel: the driver that it has does not load there."""
+    made.reboot("n1", "boot-2")
+    with made.edit("Node", "n1") as node:
+        node["status"]["nodeInfo"]["kernelVersion"] = kernel
+    made.report("n1", boot="boot-2", kernel=kernel)
+
+
+@pytest.mark.parametrize("who", ["bootstrap", "agent"])
+def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Cluster, who: str) -> None:
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    assert made.phase() == "Validating"
+    if who == "agent":
+        made.report("n1", driver=VERSION, boot="boot-0")
+    else:
+        with made.edit("GPUNodeInventory", "n1") as inventory:
+            conditions.put(inventory, condition("ReadyForPooling", False, "DriverWork"))
+    made.now += 901
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["reason"], work["fault"]) == ("Failed", "ValidationTimeout", "Node")
+    assert made.told("Halted")[0] == "False"
+
+
 def test_a_cordoned_node_is_looked_at_and_not_begun(made: Cluster) -> None:
     made.merge("Node", "n1", {"spec": {"unschedulable": True}})
     made.settle()

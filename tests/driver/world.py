@@ -132,7 +132,7 @@ class Cluster(cluster.Cluster):
         for (kind, key), pod in list(self.objects.items()):
             if kind == "Pod" and _daemonset(pod) and key not in wanted:
                 self.drop(resources.POD, key)
-                self.report(pod["spec"]["nodeName"])  # what it had loaded is unloaded
+                self._unloaded(pod["spec"]["nodeName"])
                 self._service(pod["spec"]["nodeName"], False)
         for key, (made, node) in wanted.items():
             if ("Pod", key) not in self.objects:
@@ -141,6 +141,12 @@ class Cluster(cluster.Cluster):
                 meta["labels"] = made["spec"]["template"]["metadata"]["labels"]
                 spec = {"nodeName": node, **made["spec"]["template"]["spec"]}
                 self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
+
+    def _unloaded(self, node: str) -> None:
+        """The agent of a node whose driver's pod has gone."""
+        if ("Node", node) in self.objects:
+            info = self.objects["Node", node]["status"]["nodeInfo"]
+            self.report(node, boot=info["bootID"], kernel=info["kernelVersion"])
 
     def _kubelet(self, key: str, pod: dict[str, Any]) -> None:
         node = pod["spec"]["nodeName"]
@@ -171,8 +177,9 @@ class Cluster(cluster.Cluster):
         container = pod["spec"]["containers"][0]
         version = container["image"].rpartition(":")[2].partition("-")[0]
         how = self.breaks.get(node, self.breaks.get(version, ""))
-        if how == "hangs":
-            return
+        kernel = self.objects["Node", node]["status"]["nodeInfo"]["kernelVersion"]
+        if how == "hangs" or ("generic" in container["image"] and kernel not in container["image"]):
+            return  # the modules of another kernel do not load
         if isinstance(how, tuple):
             code, said = how
             ended = {"terminated": {"exitCode": code, "message": said}}
@@ -184,7 +191,8 @@ class Cluster(cluster.Cluster):
         self._say(key, {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
         with_driver = self.objects["NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(node)}"]
         if names.FEATURE_DRIVER not in with_driver["spec"]["features"]["attributes"]:
-            self.report(node, driver=version, boot=self.objects["Node", node]["status"]["nodeInfo"]["bootID"])
+            boot = self.objects["Node", node]["status"]["nodeInfo"]["bootID"]
+            self.report(node, driver=version, boot=boot, kernel=kernel)
         self._service(node, how != "unfit")
 
     def _say(self, key: str, status: dict[str, Any]) -> None:

@@ -158,6 +158,7 @@ Reason = Literal[
     "NodeLabel",
     "NodeNotInService",
     "NodeNotReady",
+    "NodeRestarts",
     "NodesAtWork",
     "NodesBlocked",
     "NodesFailed",

@@ -33,12 +33,20 @@ def plan_driver(seen: ObservedDriver, now: float, *, status_in: float = 0.0) -> 
     if status_in > 0 and not resumed:
         draft.requeue_within(status_in)
         return draft.build()
-    if not (deleting and draft.actions):
-        _status(draft, seen, now, resumed=resumed)
-    if resumed and not deleting:
+    # Two plans: the status, which tells that nothing speaks against the revision any more, is another version of the
+    # object, and the annotation is taken off the one that was read.
+    restarts = resumed and _is_bad(seen)
+    if resumed and not restarts and not deleting:
         body = {"metadata": {"annotations": {names.RESUME: None}}}
         draft.add(Merge(ref(GPUDRIVER, driver), driver.metadata.resource_version, body))
+    elif not (deleting and draft.actions):
+        _status(draft, seen, now, resumed=restarts)
     return draft.build()
+
+
+def _is_bad(seen: ObservedDriver) -> bool:
+    """Whether something speaks against the revision that is wanted."""
+    return seen.results.revision == "Bad" or "Bad" in seen.results.strata.values()
 
 
 def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:

@@ -34,7 +34,8 @@ def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     """Whether a node that failed is tried again."""
     seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
     resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
-    rebooted = bool(work.boot_id and boot and work.boot_id != boot)
+    # A start of the node is something new, but where the driver is what starts it anew.
+    rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.reason != "NodeRestarts"
     return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.choice import Blocked, Install, Unknown
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.due import is_asked, is_due, time_to_retry
@@ -88,7 +88,7 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
     """A node to which nothing is done."""
     seen, target = draft.observed, draft.observed.target
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
-    if label is not None and not _failed_with(seen, label):
+    if label is not None and _is_served(seen, label):
         return  # it has a driver of ours; another revision comes with a roll-out
     if seen.report is None:
         return  # nobody knows what is there
@@ -98,6 +98,12 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
         return  # its driver is somebody else's
     elif target is not None and (target.variant.value != label or is_asked(draft.node)):
         look_at(draft, driver, target)
+
+
+def _is_served(seen: ObservedNode, label: str) -> bool:
+    """Whether the node has the driver that its label names: it serves its kernel, and has not failed there."""
+    kernel = seen.node.status.node_info.kernel_version if seen.node is not None else ""
+    return in_service(seen) or (serves(label, kernel) and not _failed_with(seen, label))
 
 
 def _failed_with(seen: ObservedNode, label: str) -> bool:
