@@ -56,9 +56,9 @@ def _at_work(name: str, work: DriverWork) -> Place:
     return Place(name, work.phase, reason_of(work.reason), work.message or "", work.since)
 
 
-def reason_of(said: str | None) -> Reason | None:
+def reason_of(word: str | None) -> Reason | None:
     """A word that a node keeps, as a reason; None for what no row is about, which another version may have written."""
-    return cast("Reason", said) if said and reasons.of_driver_work(said) else None
+    return cast("Reason", word) if word and reasons.of_driver_work(word) else None
 
 
 def _labelled(member: Member, label: str, choice: Install) -> Place:
