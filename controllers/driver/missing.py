@@ -47,11 +47,18 @@ class Missing:
         """Images that a node need not ask for."""
         if work is None or node is None or work.node_uid != node.metadata.uid:
             return self.known(now)
+        own = frozenset(work.missing)
+        if work.phase == "Preflight":
+            return own | self._known_since(begun(work.since, now), now)
+        if work.phase != "Blocked":
+            return own  # it has got its image
         if not self.is_asked_again(node, work, now):
-            return self.known(now) | frozenset(work.missing)
+            return self.known(now) | own
         # It asks again, unless another one has just done so.
-        asks = min(now, seconds(work.retry_at)) if work.retry_at is not None else now
-        return frozenset(image for image in self.known(now) if self.missed[image] >= asks)
+        return self._known_since(min(now, seconds(work.retry_at)) if work.retry_at is not None else now, now)
+
+    def _known_since(self, asked: float, now: float) -> frozenset[str]:
+        return frozenset(image for image in self.known(now) if self.missed[image] >= asked)
 
     def is_asked_again(self, node: Node, work: DriverWork, now: float) -> bool:
         """Whether a node that waits for an image asks for it again: it is time, or another one has got it."""

@@ -37,8 +37,10 @@ class Slots:
     """Whether another node may get a driver."""
     proved: bool = True
     """Whether the revision is proved on nodes of this kind, or this node may be the one that tries it."""
+    bad: bool = False
+    """Whether the revision is bad on nodes of this kind: none is begun, unless a person asks for it."""
     held: bool = False
-    """Whether nothing is begun: the revision is bad on nodes of this kind, or what the GPUDriver names is missing."""
+    """Whether nothing is begun, as what the GPUDriver names is missing."""
     resumed: str | None = None
     """When a person last had the revision tried again, or when it was first wanted."""
 

@@ -74,8 +74,10 @@ class World:
     def node(self, name: str) -> ObservedNode:
         """Everything about one node."""
         node, inventory = self.caches.nodes.get(name), self.caches.inventories.get(name)
+        pods = self.caches.pods.by(BY_NODE, name)
+        checks = tuple(pod for pod in pods if pod.daemonset is None)
         if node is None or inventory is None:
-            return ObservedNode(name, node, inventory)
+            return ObservedNode(name, node, inventory, checks=checks)
         driver = self._driver_of(name)
         found = self._decided(name, driver) if driver is not None else None
         choice = found.choice if found is not None else None
@@ -83,7 +85,6 @@ class World:
         if target is not None and isinstance(one_more := self._bounded(target), Blocked):
             choice, target = one_more, None
         work = inventory.status.driver_work
-        pods = self.caches.pods.by(BY_NODE, name)
         wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
         made = driver is not None and target is not None
         return ObservedNode(
@@ -94,7 +95,7 @@ class World:
             driver=driver,
             choice=choice,
             target=target,
-            checks=tuple(pod for pod in pods if pod.daemonset is None),
+            checks=checks,
             wanted_check=self._check(name, driver, target) if made and driver and target else None,
             pod=_pod_of(pods, wanted),
             objects=self.objects(driver, target) if made and driver and target else Objects(),
@@ -202,11 +203,17 @@ class World:
         result = self.results(driver, tried).on(found.stratum)
         return Slots(
             preflight=index.count(BY_PHASE, "Preflight") < self.settings.prefetch_parallel,
-            install=index.count(BY_PHASE, "Installing") < self.settings.install_parallel,
+            install=self._installing() < self.settings.install_parallel,
             proved=result == "Good" or not self._is_tried(name, driver, tried, found.stratum),
-            held=result == "Bad" or bool(self._missing_contents(driver)),
+            bad=result == "Bad",
+            held=bool(self._missing_contents(driver)),
             resumed=known.since if known is not None else None,
         )
+
+    def _installing(self) -> int:
+        """How many nodes have a slot to install: those that are away take nothing from the registry."""
+        at_work = self.caches.inventories.by(BY_PHASE, "Installing")
+        return sum(1 for one in at_work if (node := self.caches.nodes.get(one.name)) is not None and node.ready)
 
     def _is_tried(self, name: str, driver: GPUDriver, revision: str, stratum: str) -> bool:
         """Whether another node of the same kind tries the revision."""

@@ -134,6 +134,25 @@ def test_a_person_resumes_in_two_plans_whatever_the_clock_says(made: Cluster) ->
     assert made.told("Halted")[0] == "False"
 
 
+def test_a_person_has_a_bad_revision_tried_again_on_one_node(made: Cluster) -> None:
+    made.breaks = {VERSION: BAD}
+    made.settle()
+    (failed,) = (name for name in NODES if made.phase(name) == "Failed")
+    other = next(name for name in NODES if name != failed)
+    for name, attempts in ((other, 1), (failed, 2)):
+        made.merge("Node", name, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+        made.settle()
+        work = made.work(name)
+        assert work is not None
+        assert (work["phase"], work["attempt"]) == ("Failed", attempts)
+        assert names.DRIVER_RETRY not in made.objects["Node", name]["metadata"]["annotations"]
+    assert sum(made.label(name) is not None for name in NODES) == 2
+    made.breaks.clear()
+    made.merge("Node", failed, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+    assert [made.last(name) for name in NODES] == ["Good"] * 6
+
+
 def test_another_version_goes_on_where_one_is_bad(made: Cluster) -> None:
     made.breaks = {VERSION: BAD}
     made.settle()

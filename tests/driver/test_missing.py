@@ -65,6 +65,16 @@ def test_nobody_forgets_what_is_missing_when_the_process_starts_anew(made: Clust
     assert made.writes == writes
 
 
+def test_a_node_that_is_blocked_asks_its_registry_each_time(made: Cluster) -> None:
+    made.absent = VERSION
+    made.settle()
+    made.absent = ""
+    made.now += 61
+    made.settle()
+
+    assert [made.last(name) for name in NODES] == ["Good"] * 3
+
+
 def test_a_node_that_finds_the_image_wakes_those_that_wait_for_it(made: Cluster) -> None:
     made.absent = VERSION
     for _ in range(4):

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.driver_look import Prepared
+from controllers.api.resources import GPUNODEINVENTORY
 from controllers.driver import world
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
 from tests.kit import conditions
@@ -424,6 +425,54 @@ def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Clu
     assert work is not None
     assert (work["phase"], work["reason"], work["fault"]) == ("Failed", "ValidationTimeout", "Node")
     assert made.told("Halted")[0] == "False"
+
+
+@pytest.mark.parametrize("found", ["manifest unknown", held_by("Xorg")])
+def test_a_person_has_a_blocked_node_looked_at_at_once(made: Cluster, found: object) -> None:
+    made.looks["n1"] = found  # type: ignore[assignment]
+    made.settle()
+    assert made.phase() == "Blocked"
+    made.looks.clear()
+    made.now += 1
+    made.merge("Node", "n1", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+
+    assert made.last() == "Good"
+    assert names.DRIVER_RETRY not in made.objects["Node", "n1"]["metadata"]["annotations"]
+
+
+def test_nodes_that_are_away_keep_no_slots_from_others(made: Cluster) -> None:
+    made.settings = replace(made.settings, prefetch_parallel=1, install_parallel=1)
+    made.silent = {"n1", "n2"}
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.phase() == "Preflight"
+    away(made, "n1")
+    made.node("n2", kernel="5.15.0-1-generic")
+    made.breaks["n2"] = "hangs"
+    made.silent.clear()
+    made.settle()
+    assert (made.phase("n1"), made.phase("n2")) == (None, "Installing")
+    away(made, "n2")
+    made.node("n3")
+    made.settle()
+
+    assert made.last("n3") == "Good"
+    assert made.phase("n2") == "Installing"
+
+
+def away(made: Cluster, name: str) -> None:
+    """Kubelet is not heard of."""
+    with made.edit("Node", name) as node:
+        node["status"]["conditions"][0]["status"] = "False"
+
+
+def test_check_pods_go_with_the_inventory(made: Cluster) -> None:
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.checks() != []
+    made.drop(GPUNODEINVENTORY, "n1")
+    made.reconcile("GPUNodeInventory", "n1")
+
+    assert made.checks() == []
 
 
 def test_a_cordoned_node_is_looked_at_and_not_begun(made: Cluster) -> None:

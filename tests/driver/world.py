@@ -279,9 +279,12 @@ class Cluster(cluster.Cluster):
     def check(self) -> None:
         """What must hold after every plan."""
         works = {name: work for name in self.nodes() if (work := self.work(name)) is not None}
-        phases = [work["phase"] for work in works.values()]
+        phases = [work["phase"] for name, work in works.items() if self._is_ready(name)]
         assert phases.count("Installing") <= self.settings.install_parallel
         assert phases.count("Preflight") <= self.settings.prefetch_parallel
+
+    def _is_ready(self, node: str) -> bool:
+        return str(self.objects["Node", node]["status"]["conditions"][0]["status"]) == "True"
 
     # --- what came of it --------------------------------------------------------------------------
 

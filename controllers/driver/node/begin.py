@@ -18,7 +18,7 @@ from controllers.driver.node.draft import (
     set_label,
     time_left,
 )
-from controllers.driver.node.due import time_to_retry
+from controllers.driver.node.due import is_asked, time_to_retry
 from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
@@ -71,7 +71,7 @@ def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
 def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
     seen = draft.observed
-    if not seen.node or not seen.node.ready or seen.slots.held:
+    if not draft.node.ready or _is_held(draft):
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
@@ -81,9 +81,18 @@ def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) 
     make_check(draft)
 
 
+def _is_held(draft: Draft) -> bool:
+    """Whether the node is not begun: a bad revision is tried there again only if a person asks for that."""
+    slots = draft.observed.slots
+    return slots.held or (slots.bad and not is_asked(draft.node))
+
+
 def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """A node that is being looked at."""
     seen = draft.observed
+    if not draft.node.ready:
+        draft.write(None)  # it takes a slot from others while kubelet is away, and is looked at once it is back
+        return
     wanted = seen.wanted_check.name if seen.wanted_check is not None else None
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
     if check is None:
@@ -133,7 +142,7 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
     seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         look_at(draft, driver, target)
-    elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.held):
+    elif may_start(draft.node) and not (driver.spec.rollout.paused or _is_held(draft)):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:

@@ -41,9 +41,20 @@ def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
 
 def obey_retry(draft: Draft) -> None:
     """The annotation goes once what failed or was blocked is tried again, or where nothing is in the way."""
-    asked = names.DRIVER_RETRY in draft.node.metadata.annotations
-    work, waits = draft.observed.work, draft.takes is None
-    if not asked or draft.awaits is not None or (work is not None and work.phase in ("Failed", "Blocked") and waits):
+    if names.DRIVER_RETRY not in draft.node.metadata.annotations or _is_to_be_obeyed(draft):
         return
     body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
     draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))
+
+
+def _is_to_be_obeyed(draft: Draft) -> bool:
+    """Whether what the person asks for has not been begun, or would not go on without being asked for."""
+    seen, work = draft.observed, draft.observed.work
+    if not is_asked(draft.node):
+        return False
+    if draft.awaits is not None:
+        return True
+    if seen.slots.bad and draft.after is not None and draft.after.phase in ("Preflight", "Queued"):
+        return True  # a revision that is bad is begun only while it is asked for
+    stuck = work is not None and work.phase in (("Failed", "Blocked") if seen.target is not None else ("Failed",))
+    return stuck and draft.takes is None

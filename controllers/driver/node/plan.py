@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.resources import POD
 from controllers.domain.driver.choice import Blocked, Install, Unknown
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.begin import block, look_at, preflight, queued
@@ -18,7 +19,7 @@ from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.under_way import finish, keep
 from controllers.driver.node.work import last_of
-from controllers.runtime.plan import Plan, PlanBuilder
+from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 def plan_node(seen: ObservedNode, now: float) -> NodePlan:
     """The next writes of a node."""
     if seen.node is None or seen.inventory is None:
-        return NodePlan(Plan())  # gpu-inventory-controller takes the record away, and the work with it
+        # gpu-inventory-controller takes the record away, and the work with it.
+        left = [Delete(ref(POD, check)) for check in seen.checks if check.metadata.deletion_timestamp is None]
+        return NodePlan(Plan(tuple(left)))
     work = seen.work
     draft = Draft(seen, seen.node, seen.inventory, now, PlanBuilder(), work)
     if work is not None and work.node_uid != seen.node.metadata.uid:
