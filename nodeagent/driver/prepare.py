@@ -15,7 +15,7 @@ from controllers.domain.wording import listed
 from nodeagent.driver import looking
 from nodeagent.driver.decide import Found, Wanted, held, refused, stays
 from nodeagent.driver.kernel import IN_USE, lock
-from nodeagent.host import hostfiles, modules, sysfs, system
+from nodeagent.host import hostfiles, modules, openfiles, sysfs, system
 from nodeagent.host.modules import GOING
 
 if TYPE_CHECKING:
@@ -89,9 +89,16 @@ class Preparation:
                 if had:
                     return self._prepare()
             if self._clock.now() >= until:
-                told = f"another driver's program runs: it has {files.LOCK} locked"
-                raise Refusal(refused("DriverLocked", f"{told}; end its pod"))
+                raise Refusal(refused("DriverLocked", self._who_has_the_lock()))
             self._clock.sleep(PAUSE)
+
+    def _who_has_the_lock(self) -> str:
+        """Its number is in the file; the file itself has to stay, or two programs would run at once."""
+        who, noted = "its pod", self._text(files.LOCK)
+        if noted.isdecimal() and (command := openfiles.command(self._where.proc, int(noted))):
+            pod = openfiles.pod_of(self._where.proc, int(noted))
+            who = f"{command} ({noted}{f', pod {pod}' if pod else ''})"
+        return f"another driver's program runs: it has {files.LOCK} locked; end {who}, and leave the file"
 
     def _prepare(self) -> Prepared:
         for name in (files.READY, files.DAEMONS):

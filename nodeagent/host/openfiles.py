@@ -32,10 +32,15 @@ class OpenFile:
 def processes(proc: Path, path: re.Pattern[str]) -> list[OpenFile]:
     """Processes with a file open in whose path the pattern is found, by pid."""
     return [
-        OpenFile(pid, _text(proc / str(pid) / "comm").strip(), pod_of(proc, pid))
+        OpenFile(pid, command(proc, pid), pod_of(proc, pid))
         for pid in sorted(_pids(proc))
         if _has_open(proc / str(pid) / "fd", path)
     ]
+
+
+def command(proc: Path, pid: int) -> str:
+    """A process's name, cut by the kernel to 15 characters; empty where it has ended."""
+    return _text(proc / str(pid) / "comm").strip()
 
 
 def pod_of(proc: Path, pid: int) -> str:

@@ -99,11 +99,13 @@ def _not_started(container: ContainerStatus, image: str, target: Install, node: 
         return None
     match found.kind:
         case "SecretMissing":
-            return Verdict(reason="SecretMissing", message=f"node {node} cannot start the driver's image: {found.said}")
+            return Verdict(
+                reason="SecretMissing", message=f"node {node} cannot start the driver's image: {found.message}"
+            )
         case "NotMade":
-            return Verdict(reason="PreflightFailed", message=f"node {node} cannot start {image}: {found.said}")
+            return Verdict(reason="PreflightFailed", message=f"node {node} cannot start {image}: {found.message}")
         case "PullFailed":
-            return Verdict(reason="PullFailed", message=f"node {node} cannot pull {image}: {found.said}")
+            return Verdict(reason="PullFailed", message=f"node {node} cannot pull {image}: {found.message}")
     do = "name a version that has one, or an image in spec.image.overrides"
     if image != target.image:
         do = "name another image or version where the driver names that one"

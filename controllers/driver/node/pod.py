@@ -94,7 +94,7 @@ def _not_started(container: ContainerStatus) -> Outcome | None:
     found = not_started(container)
     if found is None:
         return None
-    return Outcome(reason=REASONS[found.kind], message=f"container {container.name}: {found.said}")
+    return Outcome(reason=REASONS[found.kind], message=f"container {container.name}: {found.message}")
 
 
 def _last_end(container: ContainerStatus) -> Terminated | None:

@@ -29,7 +29,7 @@ class NotStarted:
     """Why a container does not start; it may yet."""
 
     kind: Kind
-    said: str
+    message: str
     """Kubelet's sentence, or its word where it has none."""
 
 
@@ -38,11 +38,11 @@ def not_started(container: ContainerStatus) -> NotStarted | None:
     waiting = container.state.waiting
     if waiting is None:
         return None
-    said = waiting.message or waiting.reason
+    message = waiting.message or waiting.reason
     if waiting.reason in REFUSED:
-        return NotStarted(REFUSED[waiting.reason], said)
+        return NotStarted(REFUSED[waiting.reason], message)
     # In ImagePullBackOff without a sentence kubelet says why in the other of its two words.
     if waiting.reason not in PULL_FAILED or (waiting.reason == "ImagePullBackOff" and not waiting.message):
         return None
     absent = any(word in waiting.message for word in ABSENT)
-    return NotStarted("ImageMissing" if absent else "PullFailed", said)
+    return NotStarted("ImageMissing" if absent else "PullFailed", message)

@@ -6,9 +6,11 @@ NVIDIA/gpu-driver-container.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from controllers.components.podspec import env, resources
+from controllers.driver.node.states import limit_of
 from controllers.driver.pods import environment, host, mounted
 from controllers.driver.pods.container_names import DRIVER, PEERMEM
 from controllers.driver.pods.inputs import script
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from controllers.driver.pods.inputs import Inputs
     from controllers.driver.pods.sidecars import Beside
 
+PERIOD: Final = 10
+"""Seconds between two tries of a probe."""
 _SECURITY: Final = {"privileged": True, "seLinuxOptions": {"level": "s0"}}
 _NO_CARDS: Final = env({"NVIDIA_VISIBLE_DEVICES": "void"})
 # There is no liveness probe: no answer of a card is a reason to end a driver.
@@ -44,7 +48,7 @@ def driver(given: Inputs) -> Json:
         "resources": _resources(given),
         # What it says last is all that tells why it failed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "startupProbe": _shell(script("started"), delay=60, timeout=60, tries=120),
+        "startupProbe": _shell(script("started"), delay=60, timeout=60),
         "readinessProbe": {"exec": {"command": ["sh", "-c", _SERVES]}, "periodSeconds": 5, "timeoutSeconds": 10},
         "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", script("stopping")]}}},
         "volumeMounts": [*host.DRIVER, *mounted.mounts(given)],
@@ -72,7 +76,7 @@ def _peermem(given: Inputs) -> Json:
         "securityContext": _SECURITY,
         "resources": _modest(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "startupProbe": _probe(probe, delay=10, timeout=10, tries=120),
+        "startupProbe": _probe(probe, delay=10, timeout=10, tries=_tries(10)),
         "livenessProbe": _probe(probe, delay=30, timeout=10, tries=1) | {"periodSeconds": 30},
         "volumeMounts": [*host.PEERMEM, *parameters],
     }
@@ -89,7 +93,7 @@ def _module(given: Inputs, beside: Beside) -> Json:
         "securityContext": _SECURITY,
         "resources": _modest(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "startupProbe": _probe(loaded, delay=10, timeout=10, tries=120),
+        "startupProbe": _probe(loaded, delay=10, timeout=10, tries=_tries(10)),
         "volumeMounts": [*host.BESIDE],
     } | environment.secret(given)
 
@@ -106,15 +110,21 @@ def _modest() -> Json:
     return {"requests": resources("100m", "256Mi", "0")["requests"]}
 
 
-def _shell(text: str, **rhythm: int) -> Json:
-    return _probe(["bash", "-c", text], **rhythm)
+def _shell(text: str, *, delay: int, timeout: int) -> Json:
+    return _probe(["bash", "-c", text], delay=delay, timeout=timeout, tries=_tries(delay))
+
+
+def _tries(delay: int) -> int:
+    """Tries after which a container is ended: not before the node's longest limit for installing has passed."""
+    limit = limit_of("Installing") or 0.0
+    return math.ceil((limit - delay) / PERIOD)
 
 
 def _probe(command: list[str], *, delay: int, timeout: int, tries: int) -> Json:
     return {
         "exec": {"command": command},
         "initialDelaySeconds": delay,
-        "periodSeconds": 10,
+        "periodSeconds": PERIOD,
         "timeoutSeconds": timeout,
         "failureThreshold": tries,
     }

@@ -200,6 +200,24 @@ def test_the_clusters_proxies_can_be_turned_off() -> None:
     assert "HTTP_PROXY" not in environment(made["spec"]["template"]["spec"]["containers"][0])
 
 
+@pytest.mark.parametrize("name", DAEMONSETS)
+def test_no_start_up_probe_ends_a_container_while_the_node_may_still_be_installing(name: str) -> None:
+    """A container that is ended then begins anew, with all that it had compiled gone."""
+    probes = [one["startupProbe"] for one in containers(name).values() if "startupProbe" in one]
+    assert probes
+    for probe in probes:
+        allowed = probe["initialDelaySeconds"] + probe["periodSeconds"] * probe["failureThreshold"]
+        assert allowed >= 30 * 60
+
+
+@pytest.mark.parametrize("system", ["astra1.8", "altlinux10.2", "redos8.0", "debian12", "ubuntu24.04", "sles15.6"])
+def test_repositories_and_certificates_reach_every_system_that_has_folders_for_them(system: str) -> None:
+    choice = Install(Variant("0123456789", system), "Compiled", "r/d:t", "580.178.04")
+    made = build.configmap(SMALL, choice, files=FILES)
+    assert made is not None
+    assert sorted(made["data"]) == ["certificate-0", "repository-0"]
+
+
 @pytest.mark.parametrize("system", ["flatcar4230.2.1", "debian12", "9", ""])
 def test_a_system_whose_folders_nobody_knows_gets_none_of_these_files(system: str) -> None:
     choice = Install(Variant("0123456789", system), "Compiled", "r/d:t", "580.178.04")

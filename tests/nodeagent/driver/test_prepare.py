@@ -13,7 +13,7 @@ from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
 from controllers.api.reasons import driver_failed
 from controllers.domain.driver import files
 from controllers.driver.node.states import PRECOMPILED_LIMIT
-from nodeagent.driver import decide, looking
+from nodeagent.driver import decide
 from nodeagent.driver.__main__ import run
 from nodeagent.driver.decide import Wanted
 from nodeagent.driver.prepare import MOFED_SECONDS, Preparation
@@ -53,16 +53,22 @@ def test_a_bare_node_is_clean_at_once(bed: Bed, wanted: Wanted) -> None:
 
 
 def test_what_is_loaded_is_unloaded_in_its_order_and_its_traces_go(bed: Bed) -> None:
-    bed.node.load("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv")
-    bed.node.load("nvidia_modeset2", "nvidia_drm")  # it needs modeset, in truth
+    bed.node.load(
+        *("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_drm"),
+        *("nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv"),
+    )
+    bed.node.needs("nvidia_modeset", by="nvidia_drm")
     traces = (files.STATE, files.MARK, files.READY, files.DAEMONS, files.HOLD)
     for name in traces:
         bed.node.note(name, "another")
     root = bed.node.run / "driver"
     bed.node.mounts(root, root)
     assert bed.prepare().result == "Clean"
-    assert bed.kernel.told == [*looking.MODULES, "umount driver", "umount driver"]
-    assert bed.node.loaded() == {"nvidia_modeset2"}
+    assert bed.kernel.told == [
+        *("nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv"),
+        *("nvidia", "umount driver", "umount driver"),
+    ]
+    assert bed.node.loaded() == set()
     assert not any(bed.node.has(name) for name in traces)
 
 
@@ -223,9 +229,12 @@ def test_a_former_driver_that_ends_is_waited_for(bed: Bed) -> None:
 
 def test_a_former_driver_that_does_not_end_is_told_and_keeps_its_modules(bed: Bed) -> None:
     bed.node.load(*DRIVER)
-    with bed.node.note(files.LOCK, "1").open() as file:
+    bed.node.process(41, "nvidia-driver", pod=POD)
+    with bed.node.note(files.LOCK, "41").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert bed.refused() == ("DriverLocked", NODE)
+        said = bed.prepare()
+    assert (said.reason, decide.exit_code(said)) == ("DriverLocked", NODE)
+    assert f"end nvidia-driver (41, pod {POD}), and leave the file" in said.message
     assert bed.kernel.told == []
     assert 180 <= bed.time.now < 200
 

@@ -24,6 +24,15 @@ if held; then
     exec sleep infinity
 fi
 rm -f "$ours/hold"
+# NVIDIA's program ends the process whose number is in these files. They outlive their daemon, and the number is the
+# host's: by now it may be anybody's.
+for file in /run/nvidia-fabricmanager/*.pid /run/nvidia-topologyd/*.pid; do
+    test -e "$file" || continue
+    case "$(cat "/proc/$(cat "$file")/comm" 2>/dev/null)" in
+    nv-fabricmanage | nvlsm | nvidia-topology) ;;
+    *) rm -f "$file" ;;
+    esac
+done
 # Where its root is mounted, NVIDIA's program is through (see started.sh); a former container's says nothing of this one.
 while test -d /run/nvidia/driver/usr && umount -l -R /run/nvidia/driver; do :; done
 exec nvidia-driver init
