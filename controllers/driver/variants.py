@@ -13,6 +13,7 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, NODE
 from controllers.components.cooldown import cooldown_left
 from controllers.components.reconcile import is_leaving
+from controllers.domain.driver.variant import object_name
 from controllers.driver.pods.container_names import PREPARE
 from controllers.runtime.drift import is_as_built
 from controllers.runtime.plan import Apply, Delete, JSONPatch, Plan, PlanBuilder, Precondition, Ref, ref
@@ -39,7 +40,7 @@ def plan_variant(seen: ObservedVariant, now: float) -> Plan:
 
 
 def _keep(draft: PlanBuilder, seen: ObservedVariant, now: float) -> None:
-    name, wanted = f"gpu-driver-{seen.value}", seen.wanted
+    name, wanted = object_name(seen.value), seen.wanted
     if seen.configmap is None and wanted.configmap is not None:
         draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), wanted.configmap))
     if seen.daemonset is None:

@@ -47,7 +47,12 @@ class Variant:
     @property
     def object_name(self) -> str:
         """Name of its DaemonSet and of its ConfigMap."""
-        return f"gpu-driver-{self.value}"
+        return object_name(self.value)
+
+
+def object_name(value: str) -> str:
+    """Name of the DaemonSet and of the ConfigMap of a variant, by the label's value."""
+    return f"gpu-driver-{value}"
 
 
 def revision_of(value: str) -> str:
