@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.settings import DriverSettings
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.driver.bound import VARIANTS_MAX, bounded
@@ -19,6 +20,7 @@ from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
 from controllers.driver.missing import Missing
 from controllers.driver.node.begin import may_start
+from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.work import last_of
 from controllers.driver.pods import build
 from controllers.driver.pods.container_names import DRIVER
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, LastDriverWork
     from controllers.api.gpudriver import GPUDriver, Proxy
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.kube import DaemonSet
+    from controllers.api.kube import DaemonSet, Node
     from controllers.driver.caches import Caches
     from controllers.driver.decisions import Decision
     from controllers.driver.records import Pod
@@ -86,7 +88,7 @@ class World:
             choice, target = one_more, None
         work = inventory.status.driver_work
         wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
-        made = driver is not None and target is not None
+        made = driver is not None and target is not None and _may_be_begun(node, inventory)
         return ObservedNode(
             name=name,
             node=node,
@@ -331,6 +333,15 @@ class World:
 
     def _remembers(self, driver: GPUDriver, revision: str) -> bool:
         return self.decisions.revision(driver) == revision or remembered(driver, revision) is not None
+
+
+def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:
+    """Whether the node may need what is made for a target: one whose driver serves, or is under way, does not."""
+    work = inventory.status.driver_work
+    if work is not None:
+        return work.phase not in UNDER_WAY
+    serves = is_true(inventory.status.conditions, READY_FOR_POOLING)
+    return not (serves and names.DRIVER_VARIANT in node.metadata.labels)
 
 
 def _pod_of(pods: list[Pod], variant: str | None) -> Pod | None:

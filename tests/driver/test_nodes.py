@@ -475,6 +475,26 @@ def test_check_pods_go_with_the_inventory(made: Cluster) -> None:
     assert made.checks() == []
 
 
+def test_a_node_whose_driver_cannot_be_what_is_wanted_is_outdated_and_says_why(made: Cluster) -> None:
+    made.settle()
+    made.merge("GPUDriver", "main", {"spec": {"version": "999.1.1", "mode": "Precompiled"}})
+    made.settle()
+
+    assert made.work() is None
+    assert made.status()["counts"] | {"outdated": 1, "nodes": 1} == made.status()["counts"]
+    assert made.status()["nodes"][0]["reason"] == "NoImageForBranch"
+    assert made.told("Ready") == ("False", "NodesOutdated")
+
+
+def test_a_node_of_which_nothing_is_heard_is_still_counted(made: Cluster) -> None:
+    made.settle()
+    made.report("n1", driver=VERSION, boot="boot-0")
+    made.settle()
+
+    assert made.status()["counts"]["current"] == 1
+    assert made.told("Ready") == ("True", "AllNodesReady")
+
+
 def test_a_cordoned_node_is_looked_at_and_not_begun(made: Cluster) -> None:
     made.merge("Node", "n1", {"spec": {"unschedulable": True}})
     made.settle()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.kube import Node
+from controllers.domain.driver.revision import config_maps_of
 from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
@@ -78,9 +79,11 @@ class Reconciler:
 
     def _configmap_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         found = new or old
-        if found is not None and (value := found.metadata.labels.get(names.DRIVER_VARIANT)):
+        if found is None:
+            return
+        if value := found.metadata.labels.get(names.DRIVER_VARIANT):
             self.variants.enqueue_settled((value,))
-        else:
+        elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
             self._world.decisions.contents_changed()
             self._world.forget_results()
             self.enqueue_all()
