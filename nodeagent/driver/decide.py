@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
 from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.holders import process_name
 from controllers.domain.wording import listed
 from nodeagent.host.modules import LIVE
 
@@ -97,5 +98,5 @@ def exit_code(said: Prepared) -> int:
 
 def held(holders: Iterable[OpenFile]) -> Prepared:
     """Somebody has the devices open."""
-    told = listed(f"{one.command} ({one.pid}{f', pod {one.pod_uid}' if one.pod_uid else ''})" for one in holders)
-    return refused("DevicesHeld", f"have the driver's devices open: {told}; end them")
+    names = listed(process_name(one.command, one.pid, one.pod_uid) for one in holders)
+    return refused("DevicesHeld", f"have the driver's devices open: {names}; end them")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from controllers.api.driver_look import Prepared
 from controllers.domain.driver import files
+from controllers.domain.driver.holders import process_name
 from controllers.domain.wording import listed
 from nodeagent.driver import looking
 from nodeagent.driver.decide import Found, Wanted, held, refused, stays
@@ -96,8 +97,7 @@ class Preparation:
         """Its number is in the file; the file itself has to stay, or two programs would run at once."""
         who, noted = "its pod", self._text(files.LOCK)
         if noted.isdecimal() and (command := openfiles.command(self._where.proc, int(noted))):
-            pod = openfiles.pod_of(self._where.proc, int(noted))
-            who = f"{command} ({noted}{f', pod {pod}' if pod else ''})"
+            who = process_name(command, int(noted), openfiles.pod_of(self._where.proc, int(noted)))
         return f"another driver's program runs: it has {files.LOCK} locked; end {who}, and leave the file"
 
     def _prepare(self) -> Prepared:

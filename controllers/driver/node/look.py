@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from controllers.api.driver_look import DONE, TEXT_MAX, Look, Prepared
 from controllers.api.reasons import driver_blocked
 from controllers.api.record import adapter
+from controllers.domain.driver.holders import process_names
 from controllers.domain.driver.overrides import override_for
 from controllers.domain.driver.signatures import refuses_unsigned
 from controllers.domain.wording import listed
@@ -171,10 +172,7 @@ def _room(case: Case) -> Verdict | None:
 def _holders(case: Case) -> Verdict | None:
     if not case.look.holders:
         return None
-    told = listed(
-        f"{one.command} ({one.pid}{f', pod {one.pod_uid}' if one.pod_uid else ''})" for one in case.look.holders
-    )
-    message = f"processes of node {case.node} hold its cards open: {told}; end them"
+    message = f"processes of node {case.node} hold its cards open: {process_names(case.look.holders)}; end them"
     return Verdict(reason="DevicesHeld", message=message)
 
 
