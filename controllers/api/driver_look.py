@@ -1,7 +1,6 @@
 """What `nodeagent driver look` and `nodeagent driver prepare` say of a node: one line of JSON in a termination message.
 
-The node's side looks and unloads; what follows from it is decided by gpu-driver-controller. The line is at most 4096
-bytes long, as kubelet cuts it there.
+The node's side looks and unloads; what follows from it is decided by gpu-driver-controller.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ WAIT: Final = 20
 """Exit code: what is in the way goes by itself, such as a device that somebody holds open."""
 NODE: Final = 30
 """Exit code: the node is at fault, such as a full disk or a module that cannot be unloaded without a reboot."""
-REVISION: Final = 40
-"""Exit code: the revision is at fault, such as a module that the kernel refuses."""
 CUT: Final = 4096
-"""Bytes at which kubelet cuts a termination message."""
+"""Bytes at which kubelet cuts a termination message. All those of a pod have 12,288 together, each an equal part."""
+LINE_MAX: Final = 2048
+"""Bytes of a line at most: a driver's pod has up to five containers."""
 HOLDERS_MAX: Final = 16
 TEXT_MAX: Final = 256
 
@@ -73,14 +72,16 @@ class Look:
     """Who holds the driver's devices open."""
     host_driver: Annotated[str, Field(max_length=64)] = ""
     """Version of a driver that the host itself has installed; empty without one."""
-    headers: bool | None = None
-    """Whether the running kernel's headers are on the node, or its package repository has them; None if not asked."""
     free_mib: Annotated[int | None, Field(alias="freeMiB")] = None
     """Free space where the container runtime keeps its data, in MiB."""
     mofed: Literal["", "Host", "Container"] = ""
     """Whose MOFED is loaded."""
     gpus: int = 0
     """NVIDIA's cards on the PCI bus."""
+
+    def module(self, name: str) -> Module | None:
+        """A module by its name; None where it is not loaded."""
+        return next((one for one in self.modules if one.name == name), None)
 
 
 @record
@@ -93,5 +94,3 @@ class Prepared:
     """Why it was refused: a reason of `driverWork`."""
     message: Annotated[str, Field(max_length=TEXT_MAX)] = ""
     """What was found, expected and to be done."""
-    look: Look | None = None
-    """What was seen."""

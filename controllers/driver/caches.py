@@ -49,6 +49,12 @@ class Caches:
         self.inventories.index(BY_TRIAL, _trial)
         self.inventories.index(BY_PROOF, proofs_of)
         self.daemonsets.index(BY_VARIANT, variants_of_node)
+        self.configmaps.index(BY_VARIANT, variants_of_node)
+
+    def variants(self) -> set[str]:
+        """Variants that have an object, or that a node has."""
+        stores = (self.daemonsets, self.configmaps, self.nodes)
+        return {value for store in stores for value in store.index_values(BY_VARIANT)}
 
 
 def trial_of(driver: str, revision: str) -> str:
@@ -56,7 +62,7 @@ def trial_of(driver: str, revision: str) -> str:
     return f"{driver}/{revision}"
 
 
-def variants_of_node(obj: Node | DaemonSet) -> tuple[str, ...]:
+def variants_of_node(obj: Node | DaemonSet | ConfigMap) -> tuple[str, ...]:
     """The variant that an object's label names."""
     return (value,) if (value := obj.metadata.labels.get(names.DRIVER_VARIANT)) else ()
 

@@ -20,10 +20,10 @@ from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
 from controllers.driver.missing import Missing
 from controllers.driver.node.begin import may_start
-from controllers.driver.node.pod import DRIVER
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.node.work import last_of
 from controllers.driver.pods import build
+from controllers.driver.pods.container_names import DRIVER
 from controllers.driver.pods.inputs import Files
 from controllers.driver.views import (
     Evidence,

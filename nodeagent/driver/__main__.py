@@ -25,7 +25,7 @@ PROGRAM: Final = "nodeagent driver"
 DESCRIPTION: Final = "Looks at a node before a driver comes onto it, and clears the way for it."
 EPILOG: Final = (
     "Prints one line of JSON, which is the container's termination message as well. Exit status: 0 done; 20 what is in "
-    "the way goes by itself; 30 the node is at fault; 40 the driver's revision is."
+    "the way goes by itself; 30 the node is at fault."
 )
 LOOK_SECONDS: Final = 120
 

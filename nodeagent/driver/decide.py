@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
 from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.holders import process_name
 from controllers.domain.wording import listed
 from nodeagent.host.modules import LIVE
 
@@ -26,6 +27,8 @@ CODES: Final = {
     "RebootRequired": NODE,
 }
 """Exit codes of `prepare` by reason."""
+WHOLE: Final = ("nvidia", "nvidia_uvm", "nvidia_modeset")
+"""Modules that NVIDIA's program loads of every driver. One that ended midway leaves the first of them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +57,21 @@ class Found:
 
 
 def stays(wanted: Wanted, found: Found) -> bool:
-    """Whether the modules that are loaded are the wanted ones and are left as they are.
+    """Whether the modules that are loaded are the wanted ones, all of them, and are left as they are.
 
     NVIDIA's program that compiles keeps them if it noted this digest. Otherwise it would unload them; the script around
     it does not start it while somebody uses them (controllers/driver/pods/scripts/wrapper.sh).
     """
-    main = found.modules.get("nvidia")
-    if main is None or main.state != LIVE or not _is_version(wanted, main):
+    if not is_whole(found.modules) or not _is_version(wanted, found.modules["nvidia"]):
         return False
     if wanted.compiled and found.state == wanted.digest:
         return True
     return found.mark == wanted.digest and in_use(found.modules, compiled=wanted.compiled)
+
+
+def is_whole(modules: Mapping[str, KernelModule]) -> bool:
+    """Whether a driver is loaded that can serve: half of one is none, whoever noted its digest."""
+    return all((one := modules.get(name)) is not None and one.state == LIVE for name in WHOLE)
 
 
 def _is_version(wanted: Wanted, main: KernelModule) -> bool:
@@ -91,5 +98,5 @@ def exit_code(said: Prepared) -> int:
 
 def held(holders: Iterable[OpenFile]) -> Prepared:
     """Somebody has the devices open."""
-    told = listed(f"{one.command} ({one.pid}{f', pod {one.pod_uid}' if one.pod_uid else ''})" for one in holders)
-    return refused("DevicesHeld", f"have the driver's devices open: {told}; end them")
+    names = listed(process_name(one.command, one.pid, one.pod_uid) for one in holders)
+    return refused("DevicesHeld", f"have the driver's devices open: {names}; end them")

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api.driver_look import HOLDERS_MAX, Holder, Look, Module
+from controllers.domain.driver import files
 from controllers.domain.driver.systems import system_of
 from nodeagent.host import library, modules, openfiles, procfs, sysfs, system
 from nodeagent.host.facts import cards
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from nodeagent.host.openfiles import OpenFile
     from nodeagent.host.paths import HostPaths
 
-DEVICES: Final = "/dev/nvidia"
-"""How paths of the driver's device files begin."""
+DEVICES: Final = re.compile(r"/dev/nvidia[\w-]*(?:/[\w-]+)?(?: \(deleted\))?$")
+"""How paths of the driver's device files end. A process in a root of its own has them below that."""
 MODULES: Final = (
     "nvidia_drm",
     "nvidia_modeset",
@@ -34,21 +35,14 @@ MODULES: Final = (
 """The driver's modules, in the order in which they can be unloaded."""
 NOUVEAU: Final = "nouveau"
 DAEMONS: Final = frozenset(
-    name[:15]
-    for name in (
-        "nvidia-persistenced",
-        "nv-fabricmanager",
-        "nvidia-gridd",
-        "nvidia-topologyd",
-        "nvlsm",
-        "nvidia-imex",
-    )
+    name[:15] for name in ("nvidia-persistenced", "nv-fabricmanager", "nvidia-gridd", "nvidia-topologyd", "nvlsm")
 )
-"""The driver's own programs, by the name that the kernel keeps of them."""
+"""Programs that the driver's container ends itself, by the name that the kernel keeps of them."""
 NVIDIA: Final = "10de"
 UNKNOWN: Final = "unknown"
 """Version of a driver of the host that does not say it."""
 DEPENDENCIES_MAX: Final = 16 << 20
+PID_MAX: Final = 64
 _MODULE_FILE: Final = re.compile(r"^\S*\bnvidia\.ko(?:\.\w+)?:", re.MULTILINE)
 _VERSION: Final = re.compile(r"\.so\.([0-9]+\.[0-9]+(?:\.[0-9]+)?)$")
 _UPPER: Final = re.compile(r"upperdir=([^,\s]+)")
@@ -75,7 +69,7 @@ def observe(where: HostPaths) -> Look:
         secure_boot=system.secure_boot(where.sys),
         lockdown=system.lockdown(where.sys),
         modules=tuple(_module(one) for one in loaded(where.sys)),
-        holders=tuple(_holder(one) for one in holders(where.proc)[:HOLDERS_MAX]),
+        holders=tuple(_holder(one) for one in holders(where.proc, driver_pod(host, where.proc))[:HOLDERS_MAX]),
         host_driver=host_driver(where, kernel)[:64],
         free_mib=free_mib(where),
         mofed=mofed(where),
@@ -88,9 +82,19 @@ def loaded(sys: Path) -> list[KernelModule]:
     return [found for name in (*MODULES, NOUVEAU) if (found := modules.read(sys, name)) is not None]
 
 
-def holders(proc: Path) -> list[OpenFile]:
-    """Processes that have the driver's devices open, but for its own daemons, which its container ends itself."""
-    return [one for one in openfiles.processes(proc, DEVICES) if one.command not in DAEMONS]
+def holders(proc: Path, driver: str = "") -> list[OpenFile]:
+    """Processes that have the driver's devices open, but for daemons in the driver's own pod, which ends them itself.
+
+    `driver`: the uid of that pod; empty where no driver's container runs.
+    """
+    found = openfiles.processes(proc, DEVICES)
+    return [one for one in found if not (driver and one.pod_uid == driver and one.command in DAEMONS)]
+
+
+def driver_pod(host: Reader, proc: Path) -> str:
+    """The uid of the pod in which NVIDIA's program runs, by the pid that it notes; empty where it does not run."""
+    told = host.text(files.LOCK.lstrip("/"), PID_MAX).strip()
+    return openfiles.pod_of(proc, int(told)) if told.isdecimal() else ""
 
 
 def host_driver(where: HostPaths, kernel: str) -> str:

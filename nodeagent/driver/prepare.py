@@ -6,11 +6,12 @@ state from which it goes on the next time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controllers.api.driver_look import Prepared
 from controllers.domain.driver import files
+from controllers.domain.driver.holders import process_name
 from controllers.domain.wording import listed
 from nodeagent.driver import looking
 from nodeagent.driver.decide import Found, Wanted, held, refused, stays
@@ -30,7 +31,8 @@ LOCK_SECONDS: Final = 180.0
 HELD_SECONDS: Final = 60.0
 """Agents open cards for moments, and again and again."""
 GOING_SECONDS: Final = 60.0
-MOFED_SECONDS: Final = 600.0
+MOFED_SECONDS: Final = 120.0
+"""Kubelet runs `prepare` again; a precompiled driver has 10 minutes in all."""
 PAUSE: Final = 1.0
 MOUNTS_MAX: Final = 32
 MELLANOX: Final = "15b3"
@@ -76,10 +78,9 @@ class Preparation:
         """Do it, and say what became of the node."""
         self._path(files.HOLD).unlink(missing_ok=True)
         try:
-            said = self._locked()
+            return self._locked()
         except Refusal as refusal:
-            said = refusal.said
-        return replace(said, look=looking.observe(self._where))
+            return refusal.said
 
     def _locked(self) -> Prepared:
         """Wait until no other driver's program runs, and keep it from starting meanwhile."""
@@ -89,12 +90,19 @@ class Preparation:
                 if had:
                     return self._prepare()
             if self._clock.now() >= until:
-                told = f"another driver's program runs: it has {files.LOCK} locked"
-                raise Refusal(refused("DriverLocked", f"{told}; end its pod"))
+                raise Refusal(refused("DriverLocked", self._who_has_the_lock()))
             self._clock.sleep(PAUSE)
 
+    def _who_has_the_lock(self) -> str:
+        """Its number is in the file; the file itself has to stay, or two programs would run at once."""
+        who, noted = "its pod", self._text(files.LOCK)
+        if noted.isdecimal() and (command := openfiles.command(self._where.proc, int(noted))):
+            who = process_name(command, int(noted), openfiles.pod_of(self._where.proc, int(noted)))
+        return f"another driver's program runs: it has {files.LOCK} locked; end {who}, and leave the file"
+
     def _prepare(self) -> Prepared:
-        self._path(files.READY).unlink(missing_ok=True)
+        for name in (files.READY, files.DAEMONS):
+            self._path(name).unlink(missing_ok=True)
         kernel = system.kernel(self._where.proc)
         if version := looking.host_driver(self._where, kernel):
             told = f"the host has driver {version} of its own, which is not unloaded"
@@ -123,6 +131,7 @@ class Preparation:
             self._out(name)
 
     def _await_idle(self) -> None:
+        """Wait for who has cards open. No driver's program runs now, so nobody ends a daemon that one has left."""
         until = self._clock.now() + HELD_SECONDS
         while holders := looking.holders(self._where.proc):
             if self._clock.now() >= until:
@@ -164,11 +173,8 @@ class Preparation:
         """By somebody, or by what is not seen: memory that is mapped, or a module that is not the driver's."""
         if holders := looking.holders(self._where.proc):
             return held(holders)
-        daemons = [one.command for one in openfiles.processes(self._where.proc, looking.DEVICES)]
         others = [name for name in module.needed_by if name not in looking.MODULES]
         what = f"module {listed(others)} needs it" if others else "by whom cannot be seen"
-        if daemons:
-            what = f"daemons of the former driver run: {listed(daemons)}"
         told = f"module {module.name} is in use ({module.uses}), and {what}"
         return refused("OldDriverStuck", f"{told}; end what uses it, or reboot the node")
 

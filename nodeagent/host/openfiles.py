@@ -29,13 +29,23 @@ class OpenFile:
     """The pod whose container it is in, by its control group; empty where it is in none."""
 
 
-def processes(proc: Path, prefix: str) -> list[OpenFile]:
-    """Processes with a file open whose path begins so, by pid."""
+def processes(proc: Path, path: re.Pattern[str]) -> list[OpenFile]:
+    """Processes with a file open in whose path the pattern is found, by pid."""
     return [
-        OpenFile(pid, _text(proc / str(pid) / "comm").strip(), pod_uid(_text(proc / str(pid) / "cgroup")))
+        OpenFile(pid, command(proc, pid), pod_of(proc, pid))
         for pid in sorted(_pids(proc))
-        if _has_open(proc / str(pid) / "fd", prefix)
+        if _has_open(proc / str(pid) / "fd", path)
     ]
+
+
+def command(proc: Path, pid: int) -> str:
+    """A process's name, cut by the kernel to 15 characters; empty where it has ended."""
+    return _text(proc / str(pid) / "comm").strip()
+
+
+def pod_of(proc: Path, pid: int) -> str:
+    """The pod in whose container a process is; empty where it is in none, or has ended."""
+    return pod_uid(_text(proc / str(pid) / "cgroup"))
 
 
 def pod_uid(cgroup: str) -> str:
@@ -52,10 +62,10 @@ def _pids(proc: Path) -> Iterator[int]:
         return
 
 
-def _has_open(folder: Path, prefix: str) -> bool:
+def _has_open(folder: Path, path: re.Pattern[str]) -> bool:
     try:
         with os.scandir(folder) as entries:
-            return any(_target(entry.path).startswith(prefix) for entry in entries)
+            return any(path.search(_target(entry.path)) for entry in entries)
     except OSError:
         return False  # it has ended meanwhile
 

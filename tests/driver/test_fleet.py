@@ -11,7 +11,7 @@ from controllers.api import names, resources
 from tests.driver.world import NEXT, VERSION, Cluster
 
 NODES = [f"n{number}" for number in range(1, 7)]
-BAD = (40, '{"result":"Refused","reason":"ModuleLoad","message":"the kernel refuses it"}')
+BAD = (1, "modprobe: ERROR: could not insert 'nvidia': the kernel refuses it")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ BREAKS: dict[str, Any] = {
     "hangs": "hangs",
     "unfit": "unfit",
     "node": (30, '{"result":"Refused","reason":"DiskFull","message":"no room"}'),
-    "revision": (40, '{"result":"Refused","reason":"ModuleLoad","message":"refused"}'),
+    "revision": (1, "modprobe: ERROR: could not insert 'nvidia': Key was rejected"),
     "waits": (20, '{"result":"Refused","reason":"DevicesHeld","message":"held"}'),
     "crash": (1, "who knows"),
 }

@@ -119,7 +119,7 @@ def test_a_node_that_is_opted_out_is_left_as_it_is(made: Cluster, label: str) ->
         ("manifest unknown", "ImageMissing"),
         ("dial tcp: i/o timeout", "PullFailed"),
         (held_by("nvidia-smi"), "DevicesHeld"),
-        (replace(LOOK, headers=False), "HeadersMissing"),
+        (Prepared(result="Refused", reason="HeadersMissing", message="no headers"), "HeadersMissing"),
         (replace(LOOK, secure_boot=True), "ModulesUnsigned"),
         (replace(LOOK, lockdown="integrity"), "ModulesUnsigned"),
         (replace(LOOK, free_mib=100), "DiskFull"),
@@ -185,7 +185,7 @@ def test_an_image_that_one_node_misses_is_not_asked_for_on_others(made: Cluster)
     ("how", "reason", "fault"),
     [
         ((30, '{"result":"Refused","reason":"DiskFull","message":"no room"}'), "DiskFull", "Node"),
-        ((40, '{"result":"Refused","reason":"ModuleLoad","message":"refused"}'), "ModuleLoad", "Revision"),
+        ((1, "modprobe: ERROR: could not insert 'nvidia': Key was rejected"), "ModuleLoad", "Revision"),
         ((1, "modprobe: ERROR: could not insert 'nvidia': Unknown symbol in module"), "UnknownSymbol", "Revision"),
         ((1, "E: Failed to fetch http://archive"), "RepositoryUnreachable", "Node"),
         ((1, "who knows"), "DriverPodFailed", "Revision"),

@@ -7,7 +7,7 @@ import pytest
 from controllers.api import resources
 from tests.driver.world import NEXT, VERSION, Cluster
 
-BAD = (40, '{"result":"Refused","reason":"ModuleLoad","message":"the kernel refuses it"}')
+BAD = (1, "modprobe: ERROR: could not insert 'nvidia': the kernel refuses it")
 OLD_KERNEL = "5.15.0-1-generic"
 NEW, OLD = ("n1", "n2"), ("o1", "o2", "o3")
 

@@ -41,7 +41,7 @@ VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"
 SAID = ("ManagedDisabled", "ManagedElsewhere", "ReadyForPooling")
 """Conditions by which inventory and bootstrap have looked at a node."""
-LOOK = Look(system="ubuntu24.04", kernel=KERNEL, headers=True, free_mib=50_000, gpus=1)
+LOOK = Look(system="ubuntu24.04", kernel=KERNEL, free_mib=50_000, gpus=1)
 
 
 class Cluster(cluster.Cluster):
@@ -183,7 +183,7 @@ class Cluster(cluster.Cluster):
         if isinstance(how, tuple):
             code, said = how
             ended = {"terminated": {"exitCode": code, "message": said}}
-            name = "prepare" if code in (20, 30, 40) else container["name"]
+            name = "prepare" if code in (20, 30) else container["name"]
             status = {"name": name, "restartCount": 3, "state": {}, "lastState": ended}
             place = "initContainerStatuses" if name == "prepare" else "containerStatuses"
             self._say(key, {"phase": "Pending", place: [status]})
@@ -228,10 +228,8 @@ class Cluster(cluster.Cluster):
 
     def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops."""
-        marked = [obj["metadata"]["labels"] for (kind, _), obj in self.objects.items() if kind in ("Node", "DaemonSet")]
-        variants = {labels.get(names.DRIVER_VARIANT) for labels in marked}
         found = [key for key in self.objects if key[0] in ("GPUNodeInventory", "GPUDriver")]
-        return sorted([*found, *(("Variant", value) for value in variants if value)])
+        return sorted([*found, *(("Variant", value) for value in self.view().caches.variants())])
 
     def planned(self, kind: str, name: str) -> Plan:
         """What a loop wants of a key now."""

@@ -18,6 +18,7 @@ CARD, GPUPOOL, NODE = f"{GROUP}/gpudevices/marks", f"{GROUP}/gpupools/marks", "/
 GPUDRIVER = f"{GROUP}/gpudrivers/marks"
 VARIANT = "3f2a91c07b-ubuntu24.04-any"
 TAINT = {"key": names.DRIVER_TAINT, "effect": "NoSchedule"}
+ENDS_PODS = {**TAINT, "effect": "NoExecute"}
 NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedule", "pool": "a"}])
 STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
 READY = {"type": names.NODE_READY, "status": "True", "reason": "Ready"}
@@ -119,6 +120,7 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (DRIVER, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None}}}, "label gpu.deckhouse.io/pool.a"),
     (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_OPT_OUT: "true"}}}, f"label {names.DRIVER_OPT_OUT}"),
     (DRIVER, NODE, {"spec": {"taints": [THEIRS, STARTUP]}}, "taint example.com/ours"),
+    (DRIVER, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, ENDS_PODS]}}, f"taint {names.DRIVER_TAINT}"),
     (DRIVER, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
     (DRIVER, GPUDRIVER, {"spec": {"version": "610.57.04"}}, "the spec"),
     (DRIVER, GPUDRIVER, {"metadata": {"annotations": {"theirs": None}}}, "an annotation"),

@@ -75,6 +75,13 @@ PROGRESSING: Final = (
     Row(
         "Progressing",
         "False",
+        "ConfigMapMissing",
+        "a ConfigMap that the driver names is not there: no node is begun",
+        "make it in namespace `d8-gpu-operator`, or take its name out of `spec.build`",
+    ),
+    Row(
+        "Progressing",
+        "False",
         "RevisionBad",
         "the revision failed, and none has proved good before: no node gets it",
         "see `Halted`; put another version into `spec.version`",

@@ -105,10 +105,10 @@ NODE: Final = (
     ),
     _row(
         "HeadersMissing",
-        "the running kernel's headers are neither on the node nor in its package repositories, so nothing can be "
+        "no package repository that the driver's container reaches has the running kernel's headers, so nothing can be "
         "compiled",
-        "install `linux-headers-<kernel>` (`kernel-devel`) on the node, give repositories in "
-        "`spec.build.repositories`, or boot a kernel that has headers",
+        "give a repository that has `linux-headers-<kernel>` (`kernel-devel`) in `spec.build.repositories`, or boot a "
+        "kernel whose headers there are; headers that are installed on the node do not help the container",
     ),
     _row(
         "RepositoryUnreachable",

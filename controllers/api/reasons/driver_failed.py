@@ -68,7 +68,8 @@ NODE: Final = (
     _of_node(
         "DriverLocked",
         "another driver container on the node holds its lock",
-        "end the other driver's pod; where there is none, remove `/run/nvidia/nvidia-driver.pid` on the node",
+        "end the pod or the process that the message names; the lock goes with it. Leave the file "
+        "`/run/nvidia/nvidia-driver.pid` where it is: without it two drivers would be loaded at once",
     ),
     _of_node(
         "HostDriver",
@@ -99,9 +100,9 @@ NODE: Final = (
     ),
     _of_node(
         "HeadersMissing",
-        "the running kernel's headers are neither on the node nor in its package repositories",
-        "install `linux-headers-<kernel>` (`kernel-devel`) on the node, or give repositories in "
-        "`spec.build.repositories`",
+        "no package repository that the driver's container reaches has the running kernel's headers",
+        "give a repository that has `linux-headers-<kernel>` (`kernel-devel`) in `spec.build.repositories`; headers "
+        "that are installed on the node do not help the container",
     ),
     _of_node(
         "NouveauLoaded",

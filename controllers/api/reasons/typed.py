@@ -30,6 +30,7 @@ CheckWord = Literal[
     "DeviceStale",
     "DevicesMissing",
     "DriverHangs",
+    "DriverHeld",
     "FabricIncomplete",
     "FirmwareMissing",
     "HostFilesNotVisible",

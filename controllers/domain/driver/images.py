@@ -15,6 +15,7 @@ from controllers.domain.driver.choice import Blocked, Choice, Host, Install, Opt
 from controllers.domain.driver.flavour import branch_of, modules_for
 from controllers.domain.driver.node import opted_out
 from controllers.domain.driver.overrides import is_for_one_kernel, names_system, override_for
+from controllers.domain.driver.signatures import refuses_unsigned
 from controllers.domain.driver.variant import Modules, Variant
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from controllers.api.system_facts import SystemFacts
     from controllers.domain.driver.node import DriverNode
 
-LOCKED: Final = ("integrity", "confidentiality")
-"""Modes of lockdown in which the kernel takes signed modules alone."""
 OVERRIDE: Final = "name an image of yours in spec.image.overrides"
 
 
@@ -206,13 +205,8 @@ def _compiled(spec: GPUDriverSpec, facts: SystemFacts) -> ImageOption | Blocked:
             f"spec.version {spec.version} is a branch, and images that compile have whole versions; for {system} there "
             f"are now {built}: set spec.version to a whole version",
         )
-    if facts.secure_boot or facts.lockdown in LOCKED:
-        why = "Secure Boot is on" if facts.secure_boot else f"the kernel is locked down ({facts.lockdown})"
-        return Blocked(
-            "ModulesUnsigned",
-            f"{why}, and modules that are compiled on the node are not signed: set spec.mode to Precompiled where "
-            f"there is an image for its kernel, switch Secure Boot off, or {OVERRIDE} whose modules are signed",
-        )
+    if unsigned := refuses_unsigned(facts.secure_boot, facts.lockdown):
+        return Blocked("ModulesUnsigned", unsigned)
     return ImageOption("Compiled", f"{_path(spec)}:{spec.version}-{system}", "", spec.version)
 
 

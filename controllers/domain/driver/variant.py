@@ -7,6 +7,7 @@ with that value. Two nodes of one variant get the same pod.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,6 +17,8 @@ KERNEL_LENGTH: Final = 8
 ANY: Final = "any"
 """In place of the kernel, where the image serves every kernel of the system."""
 SYSTEM_MAX: Final = 40
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+"""What can be part of an object's name; a system's word may have underscores as well."""
 PROPRIETARY: Final = "-p"
 """End of the value where the modules are the proprietary ones: one driver may have nodes of both flavours."""
 
@@ -35,15 +38,21 @@ class Variant:
 
     @property
     def value(self) -> str:
-        """The label's value, at most 63 characters."""
-        system = self.system if len(self.system) <= SYSTEM_MAX else _digest(self.system)[:REVISION_LENGTH]
+        """The label's value, at most 63 characters, and all of them such that an object's name may end with them."""
+        fits = len(self.system) <= SYSTEM_MAX and NAME.fullmatch(self.system)
+        system = self.system if fits else _digest(self.system)[:REVISION_LENGTH]
         kernel = _digest(self.kernel)[:KERNEL_LENGTH] if self.kernel else ANY
         return f"{self.revision}-{system}-{kernel}{PROPRIETARY if self.modules == 'Proprietary' else ''}"
 
     @property
     def object_name(self) -> str:
         """Name of its DaemonSet and of its ConfigMap."""
-        return f"gpu-driver-{self.value}"
+        return object_name(self.value)
+
+
+def object_name(value: str) -> str:
+    """Name of the DaemonSet and of the ConfigMap of a variant, by the label's value."""
+    return f"gpu-driver-{value}"
 
 
 def revision_of(value: str) -> str:

@@ -11,7 +11,7 @@ from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
-from controllers.driver.drivers.places import BUSY
+from controllers.driver.drivers.places import BUSY, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +28,10 @@ HALTED: Final = "Halted"
 OVERLAPS: Final = "Overlaps"
 SETTINGS_INVALID: Final = "SettingsInvalid"
 NEXT_KERNEL_UNSERVED: Final = "NextKernelUnserved"
+MOVING: Final[tuple[Reason, ...]] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady")
+"""What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
+HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad")
+"""What keeps all nodes until a person does something; likewise."""
 EXPLAINED: Final = 3
 """Reasons that a message explains one by one."""
 
@@ -75,11 +79,9 @@ def _progressing(about: About) -> Finding:
         return Finding(True, "NodesAtWork", f"{said}, {len(waiting)} waiting")
     if not waiting:
         return Finding(False, "NothingToDo", "no node is at work, and none waits")
-    order: tuple[Reason, ...] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady", "RolloutPaused")
     counted = _by_reason(waiting)
-    reason: Reason = next((word for word in order if word in counted), "RevisionBad")
-    moving = reason not in ("RolloutPaused", "RevisionBad")
-    return Finding(moving, reason, _counted(counted))
+    reason: Reason = next((word for word in (*MOVING, *HELD) if word in counted), "RevisionBad")
+    return Finding(reason in MOVING, reason, _counted(counted))
 
 
 def _blocked(about: About) -> Finding:
@@ -110,11 +112,7 @@ def _halted(about: About) -> Finding:
     if about.observed.results.revision != "Bad" and not bad:
         return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
     first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
-    known = {place.name: place for place in about.places}
-    place = known.get(first.node) if first is not None else None
-    reason: Reason = "DriverPodFailed"
-    if place is not None and place.word == "Failed" and place.reason is not None:
-        reason = place.reason
+    reason: Reason = (reason_of(first.reason) if first is not None else None) or "DriverPodFailed"
     why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
     where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"

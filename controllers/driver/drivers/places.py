@@ -54,8 +54,12 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
 
 
 def _at_work(name: str, work: DriverWork) -> Place:
-    reason = cast("Reason", work.reason) if work.reason and reasons.of_driver_work(work.reason) else None
-    return Place(name, work.phase, reason, work.message or "", work.since)
+    return Place(name, work.phase, reason_of(work.reason), work.message or "", work.since)
+
+
+def reason_of(word: str | None) -> Reason | None:
+    """A word that a node keeps, as a reason; None for what no row is about, which another version may have written."""
+    return cast("Reason", word) if word and reasons.of_driver_work(word) else None
 
 
 def _labelled(member: Member, label: str, revision: str) -> Place:
@@ -63,7 +67,7 @@ def _labelled(member: Member, label: str, revision: str) -> Place:
     last = member.last
     since = last.at if last is not None else None
     if last is not None and last.result == "Failed" and last.revision == revision_of(label):
-        return Place(member.name, "Failed", "DriverPodFailed", "its last work failed", since)
+        return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
     current = revision_of(label) == revision and serves(label, member.kernel)
     return Place(member.name, "Current" if current else "Outdated", since=since)
 

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.components import cooldown
-from controllers.driver.caches import BY_VARIANT
 from controllers.driver.variants import plan_variant
 from controllers.runtime.controller import Controller
 
@@ -30,10 +29,8 @@ class VariantController:
         self.controller = Controller("driver-variants", self._reconcile, workers=2)
 
     def enqueue_all(self) -> None:
-        """Look at every variant that there is, or that a node has."""
-        caches = self._world.caches
-        found = {*caches.daemonsets.index_values(BY_VARIANT), *caches.nodes.index_values(BY_VARIANT)}
-        self.enqueue_settled(found)
+        """Look at every variant that has an object, or that a node has."""
+        self.enqueue_settled(self._world.caches.variants())
 
     def enqueue_settled(self, variants: Iterable[str]) -> None:
         """Look at these variants soon."""

@@ -10,7 +10,13 @@ from pydantic import ValidationError
 from controllers.api.driver_look import DONE, TEXT_MAX, Look, Prepared
 from controllers.api.reasons import driver_blocked
 from controllers.api.record import adapter
+from controllers.domain.driver.holders import process_names
+from controllers.domain.driver.overrides import override_for
+from controllers.domain.driver.signatures import refuses_unsigned
 from controllers.domain.wording import listed
+from controllers.driver.node.waiting import not_started
+from controllers.driver.pods.container_names import LOOK
+from controllers.driver.pods.sidecars import check_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,18 +26,9 @@ if TYPE_CHECKING:
     from controllers.domain.driver.choice import Install
     from controllers.driver.records import ContainerStatus, Pod, Terminated
 
-IMAGE_CONTAINER: Final = "image"
-LOOK_CONTAINER: Final = "look"
-PULL_FAILED: Final = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "RegistryUnavailable",
-)
-"""Kubelet's words where an image does not come."""
-ABSENT: Final = ("not found", "manifest unknown", "name unknown", "NotFound")
-"""In a registry's answer, by every runtime's spelling: there is no such image."""
+NOUVEAU: Final = "nouveau"
+GOING: Final = "going"
+"""State of a module that the kernel is taking out."""
 WORDS: Final = frozenset(word for row in driver_blocked.ROWS for word in row.reasons.split())
 FREE_COMPILED: Final = 4096
 FREE_PRECOMPILED: Final = 1024
@@ -62,19 +59,28 @@ GOOD: Final = Verdict(good=True)
 
 def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
     """What the check pod has found out by now."""
-    image, look = pod.container(IMAGE_CONTAINER), pod.container(LOOK_CONTAINER)
-    if image is not None and (refused := not_started(image, target.image, node)) is not None:
-        return refused
-    ends = [one.state.terminated for one in (image, look) if one is not None and one.state.terminated is not None]
-    failed = next((one for one in ends if one.exit_code != DONE), None)
+    images = check_images(spec, target)
+    for name, image in images.items():
+        one = pod.container(name)
+        if one is not None and (refused := _not_started(one, image, target, node)) is not None:
+            return refused
+    ends = {name: _end(pod, name) for name in (*images, LOOK)}
+    failed = next((one for one in ends.values() if one is not None and one.exit_code != DONE), None)
     if failed is not None:
         return _failed(failed, node)
-    if look is None or look.state.terminated is None or image is None or image.state.terminated is None:
+    look = ends[LOOK]
+    if look is None or None in ends.values():
         return _ended_early(pod, node)
     try:
-        return assess(adapter(Look).validate_json(look.state.terminated.message), target, spec, node)
+        return assess(adapter(Look).validate_json(look.message), target, spec, node)
     except ValidationError:
-        return _failed(look.state.terminated, node)
+        return _failed(look, node)
+
+
+def _end(pod: Pod, name: str) -> Terminated | None:
+    """How a container ended; None where it has not, or is not there yet."""
+    found = pod.container(name)
+    return found.state.terminated if found is not None else None
 
 
 def _failed(ended: Terminated, node: str) -> Verdict:
@@ -87,22 +93,25 @@ def _failed(ended: Terminated, node: str) -> Verdict:
         return Verdict(reason="PreflightFailed", message=f"the check of node {node} failed: {text}")
 
 
-def not_started(container: ContainerStatus, image: str, node: str) -> Verdict | None:
+def _not_started(container: ContainerStatus, image: str, target: Install, node: str) -> Verdict | None:
     """A verdict where kubelet does not get the image, or what its container needs; None where nothing says so."""
-    waiting = container.state.waiting
-    if waiting is not None and waiting.reason == "CreateContainerConfigError":
-        return Verdict(
-            reason="SecretMissing", message=f"node {node} cannot start the driver's image: {waiting.message}"
-        )
-    if waiting is None or waiting.reason not in PULL_FAILED:
+    found = not_started(container)
+    if found is None:
         return None
-    if any(word in waiting.message for word in ABSENT):
-        do = "name a version that has one, or an image in spec.image.overrides"
-        message = f"node {node} finds no image {image} in its registry: {do}"
-        return Verdict(reason="ImageMissing", message=message, image_missing=True)
-    if not waiting.message and waiting.reason == "ImagePullBackOff":
-        return None  # kubelet says why in the other of its two words
-    return Verdict(reason="PullFailed", message=f"node {node} cannot pull {image}: {waiting.message or waiting.reason}")
+    match found.kind:
+        case "SecretMissing":
+            return Verdict(
+                reason="SecretMissing", message=f"node {node} cannot start the driver's image: {found.message}"
+            )
+        case "NotMade":
+            return Verdict(reason="PreflightFailed", message=f"node {node} cannot start {image}: {found.message}")
+        case "PullFailed":
+            return Verdict(reason="PullFailed", message=f"node {node} cannot pull {image}: {found.message}")
+    do = "name a version that has one, or an image in spec.image.overrides"
+    if image != target.image:
+        do = "name another image or version where the driver names that one"
+    message = f"node {node} finds no image {image} in its registry: {do}"
+    return Verdict(reason="ImageMissing", message=message, image_missing=image == target.image)
 
 
 def _ended_early(pod: Pod, node: str) -> Verdict:
@@ -145,21 +154,11 @@ def _host_driver(case: Case) -> Verdict | None:
 
 def _modules_refused(case: Case) -> Verdict | None:
     """A kernel that takes signed modules alone takes none that was compiled a moment ago."""
-    look = case.look
-    locked = look.lockdown in ("integrity", "confidentiality")
-    if case.target.mode != "Compiled" or not (look.secure_boot or locked):
+    target, look = case.target, case.look
+    if target.mode != "Compiled" or override_for(case.spec, target.variant.system, look.kernel) is not None:
         return None
-    why = "Secure Boot is on" if look.secure_boot else f"its kernel is locked down ({look.lockdown})"
-    do = "set spec.mode to Precompiled, whose modules are signed, or switch Secure Boot off in its firmware"
-    return Verdict(reason="ModulesUnsigned", message=f"node {case.node} loads signed modules alone, as {why}: {do}")
-
-
-def _headers(case: Case) -> Verdict | None:
-    if case.target.mode != "Compiled" or case.look.headers is not False:
-        return None
-    do = "name a package repository that has them in spec.build.repositories, or set spec.mode to Precompiled"
-    found = f"neither node {case.node} nor its package repositories have the headers of kernel {case.look.kernel}"
-    return Verdict(reason="HeadersMissing", message=f"{found}: {do}")
+    unsigned = refuses_unsigned(look.secure_boot, look.lockdown)
+    return Verdict(reason="ModulesUnsigned", message=f"node {case.node}: {unsigned}") if unsigned else None
 
 
 def _room(case: Case) -> Verdict | None:
@@ -173,10 +172,7 @@ def _room(case: Case) -> Verdict | None:
 def _holders(case: Case) -> Verdict | None:
     if not case.look.holders:
         return None
-    told = listed(
-        f"{one.command} ({one.pid}{f', pod {one.pod_uid}' if one.pod_uid else ''})" for one in case.look.holders
-    )
-    message = f"processes of node {case.node} hold its cards open: {told}; end them"
+    message = f"processes of node {case.node} hold its cards open: {process_names(case.look.holders)}; end them"
     return Verdict(reason="DevicesHeld", message=message)
 
 
@@ -187,12 +183,31 @@ def _mofed(case: Case) -> Verdict | None:
     return Verdict(reason="MofedMissing", message=message)
 
 
+def _nouveau(case: Case) -> Verdict | None:
+    """The kernel's own driver, where somebody uses it: it cannot be unloaded then."""
+    found = case.look.module(NOUVEAU)
+    if found is None or found.users == 0:
+        return None
+    have = f"nouveau, the kernel's own driver, has the cards of node {case.node} and is in use ({found.users})"
+    return Verdict(reason="NouveauLoaded", message=f"{have}: blacklist it, rebuild the initramfs and reboot the node")
+
+
+def _going(case: Case) -> Verdict | None:
+    """A module that the kernel has begun to take out, and has not: only a reboot ends that."""
+    stuck = [one.name for one in case.look.modules if one.state == GOING]
+    if not stuck:
+        return None
+    found = f"the kernel of node {case.node} is taking out {listed(stuck)} and does not end"
+    return Verdict(reason="RebootRequired", message=f"{found}: reboot the node")
+
+
 CHECKS: Final[tuple[Callable[[Case], Verdict | None], ...]] = (
     _cards,
     _host_driver,
     _modules_refused,
-    _headers,
     _room,
+    _going,
+    _nouveau,
     _holders,
     _mofed,
 )

@@ -7,23 +7,29 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
-from controllers.api.driver_look import DONE, NODE, REVISION, Prepared
+from controllers.api.driver_look import DONE, NODE, Prepared
 from controllers.api.reasons import driver_failed
 from controllers.api.record import adapter
-from controllers.driver.node.look import PULL_FAILED
+from controllers.driver.node.waiting import not_started
+from controllers.driver.pods.container_names import PREPARE
 
 if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.driver.node.states import Fault
     from controllers.driver.records import ContainerStatus, Pod, Terminated
 
-PREPARE: Final = "prepare"
-DRIVER: Final = "nvidia-driver-ctr"
 TRIES: Final = 2
-"""Ends of the driver's container after which it has failed: one may be chance."""
+"""Ends of one of the driver's containers after which it has failed: one may be chance."""
 TEXT_MAX: Final = 512
+REASONS: Final[dict[str, Reason | None]] = {
+    "ImageMissing": "PullFailed",
+    "PullFailed": "PullFailed",
+    "SecretMissing": "SecretMissing",
+    "NotMade": None,
+}
+"""Reasons by why a container does not start; none of them is the revision's fault yet."""
 OF_REVISION: Final = frozenset(word for row in driver_failed.REVISION for word in row.reasons.split())
-"""Reasons that speak against the revision, where the container's exit code does not say whose fault it is."""
+"""Reasons that speak against the revision."""
 WORDS: Final = frozenset(word for row in driver_failed.ROWS for word in row.reasons.split())
 SPOKEN: Final[tuple[tuple[str, Reason], ...]] = (
     ("No space left on device", "DiskFull"),
@@ -69,25 +75,26 @@ def outcome(pod: Pod | None) -> Outcome:
         return Outcome()
     if pod.ready:
         return Outcome(serves=True)
-    prepare, driver = pod.container(PREPARE), pod.container(DRIVER)
-    for one in (prepare, driver):
-        if one is not None and (found := _not_started(one)) is not None:
+    containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    for one in containers:
+        if (found := _not_started(one)) is not None:
             return found
-    if prepare is not None and (ended := _last_end(prepare)) is not None and ended.exit_code != DONE:
-        return _refused(ended)
-    if driver is not None and (ended := _last_end(driver)) is not None and ended.exit_code != DONE:
-        return _driver_failed(driver, ended)
+    for one in containers:
+        if (ended := _last_end(one)) is not None and ended.exit_code != DONE:
+            return _refused(ended) if one.name == PREPARE else _container_failed(one, ended)
     return Outcome()
 
 
 def _not_started(container: ContainerStatus) -> Outcome | None:
-    """What kubelet cannot get and the container needs: its image, or a Secret that went after the look at the node."""
-    waiting = container.state.waiting
-    if waiting is not None and waiting.reason == "CreateContainerConfigError":
-        return Outcome(reason="SecretMissing", message=f"container {container.name}: {waiting.message}")
-    if waiting is None or waiting.reason not in PULL_FAILED:
+    """What kubelet cannot get and the container needs: its image, or a Secret that went after the look at the node.
+
+    Of a container that the runtime refuses to make nothing says whose fault it is: time has to pass, and the message
+    is then told.
+    """
+    found = not_started(container)
+    if found is None:
         return None
-    return Outcome(reason="PullFailed", message=f"container {container.name}: {waiting.message or waiting.reason}")
+    return Outcome(reason=REASONS[found.kind], message=f"container {container.name}: {found.message}")
 
 
 def _last_end(container: ContainerStatus) -> Terminated | None:
@@ -97,7 +104,7 @@ def _last_end(container: ContainerStatus) -> Terminated | None:
 
 def _refused(ended: Terminated) -> Outcome:
     """What `nodeagent driver prepare` says; its exit code says whose fault it is."""
-    fault: Fault | None = "revision" if ended.exit_code == REVISION else "node" if ended.exit_code == NODE else None
+    fault: Fault | None = "node" if ended.exit_code == NODE else None
     try:
         said = adapter(Prepared).validate_json(ended.message)
     except ValidationError:
@@ -108,10 +115,10 @@ def _refused(ended: Terminated) -> Outcome:
     return Outcome(reason=failed_word(said.reason), message=said.message, fault=fault)
 
 
-def _driver_failed(container: ContainerStatus, ended: Terminated) -> Outcome:
+def _container_failed(container: ContainerStatus, ended: Terminated) -> Outcome:
     text = ended.message[-TEXT_MAX:].strip() or ended.reason
     found: list[Reason] = [word for part, word in SPOKEN if part in ended.message]
     reason = found[0] if found else "DriverPodFailed"
     ends = container.restart_count + (container.state.terminated is not None)
-    message = f"the driver's container ended with exit code {ended.exit_code}, {ends} times: {text}"
+    message = f"container {container.name} ended with exit code {ended.exit_code}, {ends} times: {text}"
     return Outcome(reason=reason, message=message, fault=fault_of(reason) if ends >= TRIES else None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.components.podspec import env, mount, resources
 from controllers.driver.pods import host
+from controllers.driver.pods.container_names import LOOK, PREPARE
 
 if TYPE_CHECKING:
     from controllers.components.podspec import Json
@@ -27,7 +28,7 @@ SENTINEL = "/host-run"
 def look(given: Inputs) -> Json:
     """The container that looks at the node and changes nothing."""
     mounts = [one | {"readOnly": True} for one in host.AGENT if one["name"] != "run-nvidia"]
-    return _container(given, "look", [], mounts)
+    return _container(given, LOOK, [], mounts)
 
 
 def prepare(given: Inputs) -> Json:
@@ -40,7 +41,7 @@ def prepare(given: Inputs) -> Json:
     if given.reboot_sentinel:
         flags.append(f"--reboot-sentinel={SENTINEL}/reboot-required")
         mounts.append(mount("run", SENTINEL))
-    return _container(given, "prepare", flags, mounts)
+    return _container(given, PREPARE, flags, mounts)
 
 
 def volumes(given: Inputs) -> tuple[str, ...]:

@@ -10,13 +10,16 @@ built again once the spec has changed, and is left as it is.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.components.daemonset import ON_EVERY_NODE, module_labels
 from controllers.components.podspec import env
 from controllers.driver.pods import agent, containers, environment, host, mounted
+from controllers.driver.pods.container_names import IMAGE, image_of
 from controllers.driver.pods.inputs import NO_FILES, Files, Inputs, script
+from controllers.driver.pods.sidecars import sidecars
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
 
 COMPONENT: Final = "driver"
 CHECK_COMPONENT: Final = "driver-check"
-IMAGE: Final = "image"
-"""The container of a check pod that has the driver's image."""
 CHECK_SECONDS: Final = 900
 """How long a check pod may take, pulling the image included."""
 GRACE_SECONDS: Final = 120
@@ -50,15 +51,24 @@ def daemonset(
     It has no owner: a driver under pods does not go with the object that asked for it.
     """
     given = Inputs(driver, choice, agent_image, files, cluster_proxy, reboot_sentinel)
-    mark = {names.DRIVER_VARIANT: choice.variant.value}
+    spec = _daemonset_spec(given)
+    # Another version of the module has another image of our own, and is no other DaemonSet for that.
+    digest = spec_hash(_daemonset_spec(replace(given, agent_image="")))
+    return {
+        "metadata": {"labels": spec["template"]["metadata"]["labels"], "annotations": {names.SPEC_HASH: digest}},
+        "spec": spec,
+    }
+
+
+def _daemonset_spec(given: Inputs) -> Json:
+    mark = {names.DRIVER_VARIANT: given.choice.variant.value}
     labels = _labels(given, COMPONENT) | mark
-    spec = {
+    return {
         "selector": {"matchLabels": {names.LABEL_COMPONENT: COMPONENT} | mark},
         "updateStrategy": {"type": "OnDelete"},
         "revisionHistoryLimit": 1,
         "template": {"metadata": {"labels": labels}, "spec": _pod(given) | {"nodeSelector": mark}},
     }
-    return {"metadata": {"labels": labels, "annotations": {names.SPEC_HASH: spec_hash(spec)}}, "spec": spec}
 
 
 def configmap(driver: GPUDriver, choice: Install, *, files: Files = NO_FILES) -> Json | None:
@@ -93,6 +103,7 @@ def check_pod(
 
     Container `look` says what is there (`controllers.api.driver_look.Look`). Container `image` shows that the image and
     all Secrets can be had, and, where modules are compiled, that the kernel's headers can (`Prepared`, Refused).
+    There is one more container for the image of each module beside the driver.
     """
     given = Inputs(driver, choice, agent_image, files, cluster_proxy)
     owner = {
@@ -149,21 +160,37 @@ def _pod(given: Inputs) -> Json:
 
 def _check(given: Inputs) -> Json:
     build = given.compiled
-    image: Json = {
-        "name": IMAGE,
-        "image": given.choice.image,
-        "imagePullPolicy": given.driver.spec.image.pull_policy,
-        "command": ["bash", "-c", script("repository")] if build else ["true"],
-        "env": [*env({names.VISIBLE_DEVICES: names.NO_DEVICES} | environment.proxies(given.proxy)), *_licence(given)],
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
-        "volumeMounts": [host.OS_RELEASE, *mounted.build_mounts(given)],
-    } | environment.secret(given)
+    image: Json = (
+        _pulled(given, IMAGE, given.choice.image)
+        | {
+            "command": ["bash", "-c", script("repository")] if build else ["true"],
+            "env": [
+                *env({names.VISIBLE_DEVICES: names.NO_DEVICES} | environment.proxies(given.proxy)),
+                *_licence(given),
+            ],
+            "volumeMounts": [host.OS_RELEASE, *mounted.build_mounts(given)],
+        }
+        | environment.secret(given)
+    )
+    beside = [_pulled(given, image_of(one.name), one.image) for one in sidecars(given.driver.spec, given.choice)]
     return _common(given) | {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": CHECK_SECONDS,
         "terminationGracePeriodSeconds": 5,
-        "containers": [image, agent.look(given)],
+        "containers": [image, *beside, agent.look(given)],
         "volumes": [*host.volumes("host", "sys", "os-release"), *mounted.build_volumes(given)],
+    }
+
+
+def _pulled(given: Inputs, name: str, image: str) -> Json:
+    """A container that shows that its image can be had, and ends."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": given.driver.spec.image.pull_policy,
+        "command": ["true"],
+        "env": env({names.VISIBLE_DEVICES: names.NO_DEVICES}),
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     }
 
 

@@ -6,21 +6,23 @@ NVIDIA/gpu-driver-container.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from controllers.components.podspec import env, resources
+from controllers.driver.node.states import limit_of
 from controllers.driver.pods import environment, host, mounted
+from controllers.driver.pods.container_names import DRIVER, PEERMEM
 from controllers.driver.pods.inputs import script
+from controllers.driver.pods.sidecars import sidecars
 
 if TYPE_CHECKING:
-    from controllers.api.gpudriver import Sidecar
     from controllers.components.podspec import Json
     from controllers.driver.pods.inputs import Inputs
+    from controllers.driver.pods.sidecars import Beside
 
-DRIVER: Final = "nvidia-driver-ctr"
-PEERMEM: Final = "nvidia-peermem-ctr"
-FS: Final = "nvidia-fs-ctr"
-GDRCOPY: Final = "nvidia-gdrcopy-ctr"
+PERIOD: Final = 10
+"""Seconds between two tries of a probe."""
 _SECURITY: Final = {"privileged": True, "seLinuxOptions": {"level": "s0"}}
 _NO_CARDS: Final = env({"NVIDIA_VISIBLE_DEVICES": "void"})
 # There is no liveness probe: no answer of a card is a reason to end a driver.
@@ -43,10 +45,10 @@ def driver(given: Inputs) -> Json:
         "command": ["bash", "-c", script("wrapper")],
         "env": environment.of_driver(given),
         "securityContext": _SECURITY,
-        "resources": _modest(),
+        "resources": _resources(given),
         # What it says last is all that tells why it failed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "startupProbe": _shell(script("started"), delay=60, timeout=60, tries=120),
+        "startupProbe": _shell(script("started"), delay=60, timeout=60),
         "readinessProbe": {"exec": {"command": ["sh", "-c", _SERVES]}, "periodSeconds": 5, "timeoutSeconds": 10},
         "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", script("stopping")]}}},
         "volumeMounts": [*host.DRIVER, *mounted.mounts(given)],
@@ -57,11 +59,7 @@ def beside(given: Inputs) -> list[Json]:
     """The containers that load one more module, where they are asked for."""
     spec = given.driver.spec
     made = [_peermem(given)] if spec.rdma.enabled else []
-    if spec.gds.enabled:
-        made.append(_module(given, FS, spec.gds, "nvidia-gds-driver", "nvidia_fs"))
-    if spec.gdrcopy.enabled:
-        made.append(_module(given, GDRCOPY, spec.gdrcopy, "nvidia-gdrcopy-driver", "gdrdrv"))
-    return made
+    return made + [_module(given, one) for one in sidecars(spec, given.choice)]
 
 
 def _peermem(given: Inputs) -> Json:
@@ -77,24 +75,34 @@ def _peermem(given: Inputs) -> Json:
         "env": [*_NO_CARDS, *env(told)],
         "securityContext": _SECURITY,
         "resources": _modest(),
-        "startupProbe": _probe(probe, delay=10, timeout=10, tries=120),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "startupProbe": _probe(probe, delay=10, timeout=10, tries=_tries(10)),
         "livenessProbe": _probe(probe, delay=30, timeout=10, tries=1) | {"periodSeconds": 30},
         "volumeMounts": [*host.PEERMEM, *parameters],
     }
 
 
-def _module(given: Inputs, name: str, sidecar: Sidecar, program: str, module: str) -> Json:
+def _module(given: Inputs, beside: Beside) -> Json:
+    loaded = ["sh", "-c", f"test -e /sys/module/{beside.module}/refcnt"]
     return {
-        "name": name,
-        "image": f"{sidecar.image}:{sidecar.version}-{given.choice.variant.system}",
+        "name": beside.name,
+        "image": beside.image,
         "imagePullPolicy": given.driver.spec.image.pull_policy,
-        "command": ["bash", "-c", _LOADED.format(program=program)],
+        "command": ["bash", "-c", _LOADED.format(program=beside.program)],
         "env": [*_NO_CARDS, *env(environment.proxies(given.proxy))],
         "securityContext": _SECURITY,
         "resources": _modest(),
-        "startupProbe": _probe(["sh", "-c", f"test -e /sys/module/{module}/refcnt"], delay=10, timeout=10, tries=120),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "startupProbe": _probe(loaded, delay=10, timeout=10, tries=_tries(10)),
         "volumeMounts": [*host.BESIDE],
     } | environment.secret(given)
+
+
+def _resources(given: Inputs) -> Json:
+    """What the driver asks for, and of what it does not name, what is modest."""
+    asked = given.driver.spec.resources
+    made: Json = {"requests": _modest()["requests"] | dict(asked.requests)}
+    return made | ({"limits": dict(asked.limits)} if asked.limits else {})
 
 
 def _modest() -> Json:
@@ -102,15 +110,21 @@ def _modest() -> Json:
     return {"requests": resources("100m", "256Mi", "0")["requests"]}
 
 
-def _shell(text: str, **rhythm: int) -> Json:
-    return _probe(["bash", "-c", text], **rhythm)
+def _shell(text: str, *, delay: int, timeout: int) -> Json:
+    return _probe(["bash", "-c", text], delay=delay, timeout=timeout, tries=_tries(delay))
+
+
+def _tries(delay: int) -> int:
+    """Tries after which a container is ended: not before the node's longest limit for installing has passed."""
+    limit = limit_of("Installing") or 0.0
+    return math.ceil((limit - delay) / PERIOD)
 
 
 def _probe(command: list[str], *, delay: int, timeout: int, tries: int) -> Json:
     return {
         "exec": {"command": command},
         "initialDelaySeconds": delay,
-        "periodSeconds": 10,
+        "periodSeconds": PERIOD,
         "timeoutSeconds": timeout,
         "failureThreshold": tries,
     }

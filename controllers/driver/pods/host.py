@@ -51,10 +51,11 @@ def shared(volume: str, path: str) -> Json:
 
 AGENT: Final = (
     shared("run-nvidia", files.RUN),
-    mount("host", HOST, read_only=True),
-    mount("sys", "/sys"),
+    later(mount("host", HOST, read_only=True)),
+    mount("sys", "/sys", read_only=True),
 )
-"""Of the node agent, which looks at the host and unloads modules. It ends soon: later mounts do not matter to it."""
+"""Of the node agent, which looks at the host and unloads modules. It waits for MOFED, whose container mounts its root
+on the host meanwhile."""
 DRIVER: Final = (
     shared("run-nvidia", files.RUN),
     mount("run-nvidia-fabricmanager", "/run/nvidia-fabricmanager"),

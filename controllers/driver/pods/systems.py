@@ -1,6 +1,7 @@
 """Where a system keeps what the driver's container gets from outside, as GPU Operator mounts it. Pure.
 
-Source: NVIDIA/gpu-operator, internal/state/driver_volumes.go.
+Source: NVIDIA/gpu-operator, internal/state/driver_volumes.go. Of Debian, Astra Linux, ALT and RED OS, which it does not
+know, these are the folders of their package programs; images for them are people's own.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ _ZYPP: Final = Folders("/etc/zypp/repos.d", "/etc/pki/trust/anchors")
 _FOLDERS: Final = {
     "ubuntu": _APT,
     "debian": _APT,
+    "astra": _APT,
+    "altlinux": Folders("/etc/apt/sources.list.d", "/etc/pki/ca-trust/source/anchors"),
     "rhel": _YUM,
     "rocky": _YUM,
     "ol": _YUM,
     "centos": _YUM,
+    "redos": _YUM,
     "sles": _ZYPP,
     "sl-micro": _ZYPP,
 }

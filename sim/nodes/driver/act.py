@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from controllers.driver.pods.container_names import DRIVER
 from sim.nodes.driver.statuses import stamp_near
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from sim.nodes.modules import Loaded
     from sim.nodes.pods import Container, ContainerStatus, Pod
 
-DRIVER: Final = "nvidia-driver-ctr"
 """The container with the driver's image that loads the modules."""
 
 

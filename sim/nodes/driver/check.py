@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import driver_look
 from controllers.api.driver_look import Prepared
+from controllers.driver.pods.container_names import IMAGE, LOOK
 from sim.nodes.driver import registry
 from sim.nodes.driver.scene import line, look
 from sim.nodes.driver.statuses import (
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from sim.nodes.driver.scene import Scene
     from sim.nodes.pods import Container, Pod
 
-IMAGE: Final = "image"
-"""The container with the driver's image."""
 PENDING: Final = "Pending"
 
 
@@ -53,7 +52,7 @@ def step(pod: Pod, scene: Scene, annotations: Mapping[str, str], now: float) -> 
         return Step(of_pod(pod, PENDING, told, moment), min(times.pull, times.look) or 0.0)
     age = elapsed(pod.status.start_time, now)
     missing = "pull-missing" in kinds or not registry.exists(image)
-    due = {c.name: times.pull if c.name == IMAGE else times.look for c in pod.spec.containers}
+    due = {c.name: times.look if c.name == LOOK else times.pull for c in pod.spec.containers}
     told = {}
     for container in pod.spec.containers:
         if age < due[container.name] or known[container.name].state.terminated is not None:
@@ -73,9 +72,9 @@ def step(pod: Pod, scene: Scene, annotations: Mapping[str, str], now: float) -> 
 
 def _end(container: Container, scene: Scene, kinds: frozenset[str]) -> tuple[int, str]:
     """Exit code and termination message of a container that runs."""
-    if container.name != IMAGE:
+    if container.name == LOOK:
         return driver_look.DONE, line(look(scene, kinds))
-    if registry.compiles(container.image) and "header-missing" in kinds:
+    if container.name == IMAGE and registry.compiles(container.image) and "header-missing" in kinds:
         said = f"no package repository has linux-headers-{scene.machine.host.kernel}"
         return driver_look.NODE, line(Prepared(result="Refused", reason="HeadersMissing", message=said))
     return driver_look.DONE, ""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.driver.pods.container_names import DRIVER
 from sim.nodes.driver import registry
-from sim.nodes.driver.act import DRIVER, Act, Played
+from sim.nodes.driver.act import Act, Played
 from sim.nodes.driver.loading import load
 from sim.nodes.driver.preparing import is_prepared
 from sim.nodes.driver.statuses import (

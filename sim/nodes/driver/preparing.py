@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.driver_look import Prepared
 from nodeagent.driver import decide
 from nodeagent.host.openfiles import OpenFile
-from sim.nodes.driver.scene import line, look
+from sim.nodes.driver.scene import line
 from sim.nodes.driver.statuses import again, as_before, crashed, elapsed, ended, running, started
 
 if TYPE_CHECKING:
@@ -58,16 +57,15 @@ def _prepare(act: Act, known: ContainerStatus) -> Said:
 
 def _prepared_with(act: Act) -> Prepared:
     """What `nodeagent driver prepare` says; what it refuses it says in its own words."""
-    scene, seen = act.scene, look(act.scene, act.kinds)
+    scene = act.scene
     if "wedged-going" in act.kinds:
-        said = decide.refused(
+        return decide.refused(
             "RebootRequired", "module nvidia is being unloaded, and that does not end: reboot the node"
         )
-        return replace(said, look=seen)
     loaded = scene.loaded
     if loaded is None or loaded.revision == act.pod.metadata.labels.get(names.LABEL_REVISION):
-        return Prepared(result="Clean" if loaded is None else "FastPath", look=seen)
+        return Prepared(result="Clean" if loaded is None else "FastPath")
     if holders := scene.holding(act.kinds):
         open_ = [OpenFile(one.pid, one.command, one.pod_uid or "") for one in holders]
-        return replace(decide.held(open_), look=seen)
-    return Prepared(result="Clean", look=seen)
+        return decide.held(open_)
+    return Prepared(result="Clean")

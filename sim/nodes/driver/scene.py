@@ -81,7 +81,6 @@ def look(scene: Scene, kinds: frozenset[str]) -> Look:
         modules=_modules(scene, kinds),
         holders=scene.holding(kinds)[:16],
         host_driver=scene.host_driver,
-        headers="header-missing" not in kinds,
         free_mib=NO_ROOM_MIB if "disk-full" in kinds else ROOM_MIB,
         mofed="Host" if host.mofed == "Host" else "Container" if host.mofed == "Container" else "",
         gpus=sum(card.vendor == NVIDIA for card in machine.cards),

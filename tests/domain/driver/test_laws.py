@@ -14,10 +14,12 @@ from controllers.api.system_facts import SystemFacts
 from controllers.domain.driver.choice import Blocked, Host, Install
 from controllers.domain.driver.images import choose
 from controllers.domain.driver.node import Card, DriverNode
-from controllers.domain.driver.systems import system_of
+from controllers.domain.driver.systems import SYSTEM, system_of
+from controllers.domain.driver.variant import Modules, Variant
 from tests.domain.driver.make import REVISION, spec
 
 LABEL = re.compile(r"[a-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 KERNELS = (
     "6.8.0-71-generic",
@@ -104,3 +106,18 @@ def test_a_system_is_a_word_of_a_label_or_nothing(os_id: str, version: str) -> N
     system = system_of(os_id, version)
 
     assert system == "" or (LABEL.fullmatch(system) and len(system) <= 63)
+
+
+words = st.text("abz019._-", min_size=1, max_size=63).filter(SYSTEM.fullmatch) | systems.filter(bool)
+
+
+@given(words, st.just("") | kernels, st.sampled_from(("Open", "Proprietary")))
+def test_a_variant_is_a_labels_value_and_its_objects_have_a_name_that_the_api_server_takes(
+    system: str, kernel: str, modules: Modules
+) -> None:
+    made = Variant(REVISION, system, kernel, modules)
+
+    assert LABEL.fullmatch(made.value)
+    assert len(made.value) <= 63
+    assert all(DNS_LABEL.fullmatch(one) for one in made.object_name.split("."))
+    assert made.object_name == f"gpu-driver-{made.value}", "readers of the label go by that"

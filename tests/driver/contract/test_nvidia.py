@@ -15,6 +15,7 @@ import pytest
 from controllers.api.meta import ObjectMeta
 from controllers.domain.driver import files
 from controllers.driver.node import pod
+from controllers.driver.pods.container_names import DRIVER
 from controllers.driver.pods.inputs import script
 from controllers.driver.records import ContainerState, ContainerStatus, DriverPodStatus, Pod, Terminated
 from nodeagent.driver.decide import Wanted
@@ -86,7 +87,7 @@ def test_where_it_compiles_it_notes_digest_and_daemons(sandbox: Sandbox) -> None
 
 @precompiled
 def test_where_it_does_not_compile_it_notes_neither(sandbox: Sandbox) -> None:
-    """So the module has a mark of its own, and asks for daemons only where modules are compiled."""
+    """So the module has a mark of its own, and asks for daemons only where something is said of them."""
     sandbox.serves(sandbox.start(FIRST))
     assert not sandbox.has(relative(files.STATE))
     assert not sandbox.has(relative(files.DAEMONS))
@@ -172,7 +173,7 @@ def test_its_last_words_are_understood(sandbox: Sandbox, program: str, does: str
     code, said = sandbox.ended(sandbox.start(FIRST))
     assert code != 0
     ended = Terminated(exit_code=code, reason="Error", message=said[-LOG_BYTES:])
-    status = ContainerStatus(name=pod.DRIVER, restart_count=2, last_state=ContainerState(terminated=ended))
+    status = ContainerStatus(name=DRIVER, restart_count=2, last_state=ContainerState(terminated=ended))
     found = pod.outcome(Pod(metadata=ObjectMeta(name="x"), status=DriverPodStatus(container_statuses=(status,))))
     assert found.reason == reason
 

@@ -57,6 +57,7 @@ EVERYTHING: Final = driver(
     gdrcopy={"enabled": True, "image": "nvcr.io/nvidia/cloud-native/gdrdrv", "version": "v2.5.1"},
     fabricManager={"config": {"FABRIC_MODE": "1"}},
     licensing={"secretName": "licence"},
+    resources={"requests": {"memory": "2Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}},
 )
 FILES: Final = Files(
     {"internal.list": "deb http://mirror noble main\n"}, {"house.crt": "-----BEGIN CERTIFICATE-----\n"}

@@ -64,12 +64,13 @@ class Shell:
         text = script(name)
         for place in (
             files.RUN,
+            "/proc/",
             "/sys/module",
             "/usr/local/share/ca-certificates",
             "/host-etc",
             "/dev/termination-log",
         ):
-            text = text.replace(place, str(self.path(place)))
+            text = text.replace(place, f"{self.path(place)}/" if place.endswith("/") else str(self.path(place)))
         told = {"DRIVER_CONFIG_DIGEST": DIGEST, "DRIVER_MODE": "Compiled", **env}
         return subprocess.run(
             [by, "-c", text],

@@ -86,10 +86,10 @@ def test_no_pod_of_a_driver_has_a_token_and_each_runs_wherever_it_is_sent(name: 
 @pytest.mark.parametrize("name", [*DAEMONSETS, *CHECKS])
 def test_what_is_mounted_is_there_and_nothing_else(name: str) -> None:
     made = pod(name)
-    mounted = {one["name"] for container in containers(name).values() for one in container["volumeMounts"]}
+    mounted = {one["name"] for container in containers(name).values() for one in container.get("volumeMounts", ())}
     assert mounted == {one["name"] for one in made["volumes"]}
     for container in containers(name).values():
-        paths = [one["mountPath"] for one in container["volumeMounts"]]
+        paths = [one["mountPath"] for one in container.get("volumeMounts", ())]
         assert len(paths) == len(set(paths))
 
 
@@ -135,8 +135,9 @@ def test_a_check_changes_nothing_and_ends(name: str) -> None:
     (owner,) = BUILT[name]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["controller"]) == ("GPUDriver", True), "no DaemonSet adopts it"
     for container in containers(name).values():
-        assert all(one["readOnly"] for one in container["volumeMounts"])
-    assert "securityContext" not in containers(name)["image"], "the driver's image has no privilege here"
+        assert all(one["readOnly"] for one in container.get("volumeMounts", ()))
+    privileged = [one["name"] for one in containers(name).values() if "securityContext" in one]
+    assert privileged == ["look"], "no image of NVIDIA's has a privilege here"
 
 
 def test_a_variant_of_another_kernel_has_another_object_and_another_digest() -> None:
@@ -157,6 +158,32 @@ def test_the_repositories_of_a_precompiled_driver_are_not_asked_for() -> None:
     assert pod("check-precompiled")["containers"][0]["command"] == ["true"]
 
 
+def test_what_a_driver_asks_for_is_laid_over_what_is_modest() -> None:
+    of_driver = containers("everything")["nvidia-driver-ctr"]["resources"]
+    assert of_driver["requests"] == {"cpu": "100m", "ephemeral-storage": "50Mi", "memory": "2Gi"}
+    assert of_driver["limits"] == {"cpu": "4", "memory": "8Gi"}
+    assert "limits" not in containers("compiled")["nvidia-driver-ctr"]["resources"]
+    assert "limits" not in containers("everything")["nvidia-fs-ctr"]["resources"], "they are the driver's container's"
+
+
+def test_modules_beside_the_driver_have_images_by_tag_or_by_digest_and_a_check_pulls_each() -> None:
+    digest = "nvcr.io/nvidia/cloud-native/nvidia-fs@sha256:" + "a" * 64
+    wants = driver(gds={"enabled": True, "image": digest}, gdrcopy={"enabled": True, "image": "r/g", "version": "v2"})
+    made = build.daemonset(wants, COMPILED, AGENT)["spec"]["template"]["spec"]["containers"]
+    images = {one["image"] for one in made}
+    assert images == {COMPILED.image, digest, "r/g:v2-ubuntu24.04"}
+    check = build.check_pod(wants, "gpu-1", COMPILED, AGENT)["spec"]["containers"]
+    assert {one["image"] for one in check} == images | {AGENT}
+
+
+@pytest.mark.parametrize("name", DAEMONSETS)
+def test_prepare_sees_what_is_mounted_on_the_host_meanwhile_and_writes_nothing_but_the_drivers_files(name: str) -> None:
+    mounts = {one["mountPath"]: one for one in containers(name)["prepare"]["volumeMounts"]}
+    assert mounts["/host"]["mountPropagation"] == "HostToContainer", "MOFED's container mounts its root there"
+    written = {path for path, one in mounts.items() if not one.get("readOnly")}
+    assert written <= {"/run/nvidia", "/host-run"}
+
+
 def test_a_drivers_own_proxies_come_before_the_clusters() -> None:
     own = driver(build={"proxy": {"http": "http://own:1"}})
     made = build.daemonset(own, COMPILED, AGENT, cluster_proxy=CLUSTER_PROXY)
@@ -171,6 +198,24 @@ def test_the_clusters_proxies_can_be_turned_off() -> None:
     own = driver(build={"useClusterProxy": False})
     made = build.daemonset(own, COMPILED, AGENT, cluster_proxy=Proxy(http="http://proxy:3128"))
     assert "HTTP_PROXY" not in environment(made["spec"]["template"]["spec"]["containers"][0])
+
+
+@pytest.mark.parametrize("name", DAEMONSETS)
+def test_no_start_up_probe_ends_a_container_while_the_node_may_still_be_installing(name: str) -> None:
+    """A container that is ended then begins anew, with all that it had compiled gone."""
+    probes = [one["startupProbe"] for one in containers(name).values() if "startupProbe" in one]
+    assert probes
+    for probe in probes:
+        allowed = probe["initialDelaySeconds"] + probe["periodSeconds"] * probe["failureThreshold"]
+        assert allowed >= 30 * 60
+
+
+@pytest.mark.parametrize("system", ["astra1.8", "altlinux10.2", "redos8.0", "debian12", "ubuntu24.04", "sles15.6"])
+def test_repositories_and_certificates_reach_every_system_that_has_folders_for_them(system: str) -> None:
+    choice = Install(Variant("0123456789", system), "Compiled", "r/d:t", "580.178.04")
+    made = build.configmap(SMALL, choice, files=FILES)
+    assert made is not None
+    assert sorted(made["data"]) == ["certificate-0", "repository-0"]
 
 
 @pytest.mark.parametrize("system", ["flatcar4230.2.1", "debian12", "9", ""])

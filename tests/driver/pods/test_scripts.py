@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MODES = ("Compiled", "Precompiled")
 KERNEL = "6.8.0-71-generic"
+KERNEL_9_4 = "5.14.0-427.42.1.el9_4.x86_64"
 
 
 @pytest.fixture
@@ -105,6 +106,22 @@ def test_wrapper_and_prepare_have_one_rule(
     assert shell.calls() == ["sleep infinity" if held else "nvidia-driver init"]
 
 
+def test_numbers_of_daemons_that_are_gone_are_taken_away_before_nvidias_program_ends_them(shell: Shell) -> None:
+    """It would end whoever has the number now: the pod shares the host's processes."""
+    files_of = {
+        "/run/nvidia-fabricmanager/nv-fabricmanager.pid": ("11", "nv-fabricmanage"),
+        "/run/nvidia-fabricmanager/nvlsm.pid": ("12", "sshd"),
+        "/run/nvidia-topologyd/nvidia-topologyd.pid": ("13", None),
+    }
+    for path, (pid, comm) in files_of.items():
+        shell.note(path, pid)
+        if comm is not None:
+            shell.note(f"/proc/{pid}/comm", comm)
+    shell.run("wrapper")
+    assert [shell.text(path) for path in files_of] == ["11", None, None]
+    assert shell.calls() == ["nvidia-driver init"]
+
+
 def test_a_container_that_held_begins_when_the_cards_are_free(shell: Shell) -> None:
     serving(shell)
     shell.note(files.MARK, DIGEST)
@@ -185,11 +202,20 @@ def test_the_root_of_a_former_container_is_taken_off_before_the_next_one_starts(
     assert shell.calls() == [f"umount -l -R {shell.path(files.ROOT)}", "nvidia-driver init"]
 
 
-def test_daemons_of_precompiled_drivers_are_not_asked_for(shell: Shell) -> None:
-    """NVIDIA's program says nothing of them there; a file of a former driver may lie about."""
+@pytest.mark.parametrize("mode", MODES)
+def test_daemons_are_not_asked_for_where_nothing_is_said_of_them(shell: Shell, mode: str) -> None:
+    """Images of before August 2026 never do, and precompiled ones do not either."""
     serving(shell)
-    shell.note(files.DAEMONS, "NotReady")
-    assert shell.run("started", {"DRIVER_MODE": "Precompiled"}).returncode == 0
+    shell.path(files.DAEMONS).unlink()
+    assert shell.run("started", {"DRIVER_MODE": mode}).returncode == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_former_container_said_of_its_daemons_is_taken_away(shell: Shell, mode: str) -> None:
+    for name in ("wrapper", "stopping"):
+        shell.note(files.DAEMONS, "NotReady")
+        shell.run(name, {"DRIVER_MODE": mode})
+        assert shell.text(files.DAEMONS) is None
 
 
 def test_a_container_that_holds_counts_as_started_and_not_as_serving(shell: Shell) -> None:
@@ -238,13 +264,13 @@ class Packages:
         self.shell.program("apt-get", "exit 0" if answers else "exit 100")
         self.shell.program("apt-cache", "echo Package" if headers else "exit 0")
 
-    def said(self) -> tuple[int, str]:
+    def said(self, kernel: str = KERNEL) -> tuple[int, str]:
         done = self.shell.run("repository")
         text = self.shell.text("/dev/termination-log")
         if text is None:
             return done.returncode, ""
         found = adapter(Prepared).validate_json(text)
-        assert (found.result, KERNEL in found.message) == ("Refused", True)
+        assert (found.result, kernel in found.message) == ("Refused", True)
         return done.returncode, found.reason
 
 
@@ -277,11 +303,14 @@ def test_certificates_of_people_are_trusted_first(shell: Shell) -> None:
     assert "update-ca-certificates " in shell.calls()
 
 
+EXTENDED = [f"rhel-9-for-x86_64-{name}-eus-rpms" for name in ("baseos", "appstream")]
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
         ("exit 0", (0, "")),
-        ("case $* in *=9.6*list*) exit 1;; *) exit 0;; esac", (0, "")),
+        ("case $* in *=9.4*list*) exit 1;; *) exit 0;; esac", (0, "")),
         ("case $* in *list*) exit 1;; *) exit 0;; esac", (NODE, "HeadersMissing")),
         ("exit 1", (NODE, "RepositoryUnreachable")),
     ],
@@ -289,12 +318,37 @@ def test_certificates_of_people_are_trusted_first(shell: Shell) -> None:
 def test_the_kernels_headers_are_asked_for_with_dnf(
     shell: Shell, script: str, said: tuple[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As NVIDIA's program for RHEL 9 does: the release is the kernel's, not the host's."""
     packages = Packages(shell)
+    shell.program("uname", f'test "$1" = -m && echo x86_64 || echo {KERNEL_9_4}')
     shell.note("/host-etc/os-release", 'ID=rhel\nVERSION_ID="9.6"')
     shell.program("dnf", script)
     hide(shell, monkeypatch)
-    assert packages.said() == said
-    assert "dnf -q --releasever=9.6 makecache" in shell.calls()
+    assert packages.said(KERNEL_9_4) == said
+    calls = [call for call in shell.calls() if call.startswith("dnf")]
+    assert calls[:2] == [f"dnf -q config-manager --set-enabled {name}" for name in EXTENDED]
+    assert calls[2] == "dnf -q --releasever=9.4 makecache"
+    switched_off = [f"dnf -q config-manager --set-disabled {name}" for name in EXTENDED]
+    assert (switched_off[0] in calls) is (script == "exit 1")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "release"),
+    [
+        ("4.18.0-513.9.1.el8_9.x86_64", "8.9"),
+        ("5.14.0-570.12.1.el9_6.x86_64", "9.6"),
+        ("6.12.0-55.el10_0.aarch64", "10.0"),
+        ("5.14.0-570.el9.x86_64", "9"),
+    ],
+)
+def test_a_release_is_the_kernels(shell: Shell, kernel: str, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = Packages(shell)
+    shell.program("uname", f'test "$1" = -m && echo x86_64 || echo {kernel}')
+    shell.note("/host-etc/os-release", 'ID=rhel\nVERSION_ID="9.9"')
+    shell.program("dnf", "exit 0")
+    hide(shell, monkeypatch)
+    packages.said(kernel)
+    assert f"dnf -q --releasever={release} makecache" in shell.calls()
 
 
 def hide(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

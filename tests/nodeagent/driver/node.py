@@ -58,6 +58,11 @@ class Node:
             (self.sys / "module" / first / "holders" / name).mkdir()
             self.use(first, 1)
 
+    def needs(self, module: str, by: str) -> None:
+        """One module needs another one."""
+        (self.sys / "module" / module / "holders" / by).mkdir()
+        self.use(module, 1)
+
     def use(self, module: str, more: int) -> None:
         """Somebody begins to use a module, or ends."""
         file = self.sys / "module" / module / "refcnt"

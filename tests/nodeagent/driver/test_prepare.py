@@ -12,10 +12,11 @@ import pytest
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
 from controllers.api.reasons import driver_failed
 from controllers.domain.driver import files
-from nodeagent.driver import decide, looking
+from controllers.driver.node.states import PRECOMPILED_LIMIT
+from nodeagent.driver import decide
 from nodeagent.driver.__main__ import run
 from nodeagent.driver.decide import Wanted
-from nodeagent.driver.prepare import Preparation
+from nodeagent.driver.prepare import MOFED_SECONDS, Preparation
 from tests.nodeagent.driver.node import DIGEST, DRIVER, POD, VERSION, Kernel, Node, Time
 
 COMPILED, PRECOMPILED = Wanted(DIGEST, compiled=True, version=VERSION), Wanted(DIGEST, compiled=False)
@@ -49,21 +50,26 @@ def test_a_bare_node_is_clean_at_once(bed: Bed, wanted: Wanted) -> None:
     said = bed.prepare(wanted)
     assert (said.result, decide.exit_code(said)) == ("Clean", DONE)
     assert (bed.kernel.told, bed.time.now) == ([], 0)
-    assert said.look is not None
-    assert said.look.gpus == 1
 
 
 def test_what_is_loaded_is_unloaded_in_its_order_and_its_traces_go(bed: Bed) -> None:
-    bed.node.load("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv")
-    bed.node.load("nvidia_modeset2", "nvidia_drm")  # it needs modeset, in truth
-    for name in (files.STATE, files.MARK, files.READY, files.HOLD):
+    bed.node.load(
+        *("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_drm"),
+        *("nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv"),
+    )
+    bed.node.needs("nvidia_modeset", by="nvidia_drm")
+    traces = (files.STATE, files.MARK, files.READY, files.DAEMONS, files.HOLD)
+    for name in traces:
         bed.node.note(name, "another")
     root = bed.node.run / "driver"
     bed.node.mounts(root, root)
     assert bed.prepare().result == "Clean"
-    assert bed.kernel.told == [*looking.MODULES, "umount driver", "umount driver"]
-    assert bed.node.loaded() == {"nvidia_modeset2"}
-    assert not any(bed.node.has(name) for name in (files.STATE, files.MARK, files.READY, files.HOLD))
+    assert bed.kernel.told == [
+        *("nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "nvidia_vgpu_vfio", "gdrdrv"),
+        *("nvidia", "umount driver", "umount driver"),
+    ]
+    assert bed.node.loaded() == set()
+    assert not any(bed.node.has(name) for name in traces)
 
 
 def test_compiled_modules_of_the_same_digest_stay(bed: Bed) -> None:
@@ -105,6 +111,24 @@ def test_a_digest_without_its_module_is_of_a_former_start(bed: Bed) -> None:
     assert bed.prepare().result == "Clean"
 
 
+@pytest.mark.parametrize("missing", ["nvidia_uvm", "nvidia_modeset"])
+@pytest.mark.parametrize("state", [files.STATE, files.MARK])
+def test_half_a_driver_of_the_same_digest_is_unloaded_and_its_digest_goes(bed: Bed, missing: str, state: str) -> None:
+    bed.node.load(*(name for name in DRIVER if name != missing))
+    bed.node.note(state, DIGEST)
+    assert bed.prepare().result == "Clean"
+    assert bed.node.loaded() == set()
+    assert not bed.node.has(state)
+
+
+def test_half_a_driver_that_somebody_uses_waits_for_them(bed: Bed) -> None:
+    bed.node.load("nvidia", "nvidia_uvm")
+    bed.node.note(files.STATE, DIGEST)
+    bed.node.process(7, "train", "/dev/nvidia0", pod=POD)
+    assert bed.refused() == ("DevicesHeld", WAIT)
+    assert bed.node.loaded() == {"nvidia", "nvidia_uvm"}
+
+
 def test_a_module_on_its_way_out_is_no_wanted_driver(bed: Bed) -> None:
     bed.node.load("nvidia")
     bed.node.note(files.STATE, DIGEST)
@@ -121,8 +145,6 @@ def test_who_computes_keeps_the_driver_and_is_named(bed: Bed) -> None:
     assert "train (7, pod 0f3f0a7e" in said.message
     assert bed.kernel.told == []
     assert bed.node.has(files.STATE), "nothing was begun"
-    assert said.look is not None
-    assert said.look.holders[0].pid == 7
 
 
 def test_who_looks_at_a_card_for_a_moment_is_waited_for(bed: Bed) -> None:
@@ -153,13 +175,15 @@ def test_a_module_that_another_one_needs_is_told_with_it(bed: Bed) -> None:
     assert "zfs_of_somebody" in said.message
 
 
-def test_daemons_that_a_dead_driver_left_are_named_and_not_ended(bed: Bed) -> None:
+@pytest.mark.parametrize("daemon", ["nv-fabricmanager", "nvidia-persistenced", "nvidia-imex"])
+def test_daemons_that_a_dead_driver_left_are_named_and_not_ended(bed: Bed, daemon: str) -> None:
     bed.node.load(*DRIVER)
-    bed.node.process(9, "nv-fabricmanager", "/dev/nvidia-nvswitchctl")
-    bed.node.use("nvidia", 1)
+    bed.node.process(9, daemon, "/dev/nvidia-nvswitchctl", pod=POD)
+    bed.node.note(files.LOCK, "9")
     said = bed.prepare()
-    assert said.reason == "OldDriverStuck"
-    assert "nv-fabricmanage" in said.message
+    assert (said.reason, decide.exit_code(said)) == ("DevicesHeld", WAIT)
+    assert daemon[:15] in said.message
+    assert bed.node.loaded() == set(DRIVER), "a driver is unloaded whole, or not at all"
 
 
 def test_half_an_unloading_is_gone_on_with_and_never_taken_for_a_whole_driver(bed: Bed) -> None:
@@ -205,9 +229,12 @@ def test_a_former_driver_that_ends_is_waited_for(bed: Bed) -> None:
 
 def test_a_former_driver_that_does_not_end_is_told_and_keeps_its_modules(bed: Bed) -> None:
     bed.node.load(*DRIVER)
-    with bed.node.note(files.LOCK, "1").open() as file:
+    bed.node.process(41, "nvidia-driver", pod=POD)
+    with bed.node.note(files.LOCK, "41").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert bed.refused() == ("DriverLocked", NODE)
+        said = bed.prepare()
+    assert (said.reason, decide.exit_code(said)) == ("DriverLocked", NODE)
+    assert f"end nvidia-driver (41, pod {POD}), and leave the file" in said.message
     assert bed.kernel.told == []
     assert 180 <= bed.time.now < 200
 
@@ -229,7 +256,7 @@ def test_mofed_is_waited_for_where_a_card_of_mellanox_is(tmp_path: Path, whose: 
 
     bed = Bed(tmp_path / "with", "h100-8")
     assert bed.refused(wanted) == ("MofedMissing", WAIT)
-    assert bed.time.now >= 600
+    assert MOFED_SECONDS <= bed.time.now < PRECOMPILED_LIMIT / 4, "it is told long before the node has failed by time"
     begun = bed.time.now
 
     def comes() -> None:

@@ -22,10 +22,22 @@ if command -v apt-get >/dev/null; then
     answered=$?
     test -n "$(apt-cache show "linux-headers-$kernel" 2>/dev/null)" || missing "linux-headers-$kernel" "$answered"
 elif command -v dnf >/dev/null; then
-    # A release that is still served under its full number first, as NVIDIA's program does.
-    release=$(. /host-etc/os-release && echo "$VERSION_ID")
+    # As NVIDIA's program does: the release that the kernel is of (el9_4: 9.4), with its extended support where the host
+    # has a right to that; then the major version alone.
+    major=$(. /host-etc/os-release && echo "${VERSION_ID%%.*}")
+    release=$major
+    if [[ $kernel =~ el([0-9]+)_([0-9]+) ]]; then release=${BASH_REMATCH[1]}.${BASH_REMATCH[2]}; fi
+    for name in baseos appstream; do
+        extended=rhel-$major-for-$(uname -m)-$name-eus-rpms
+        dnf -q config-manager --set-enabled "$extended" >/dev/null 2>&1
+        eus="${eus:-} $extended"
+    done
+    if ! timeout 60 dnf -q --releasever="$release" makecache; then
+        # shellcheck disable=SC2086
+        for extended in $eus; do dnf -q config-manager --set-disabled "$extended" >/dev/null 2>&1; done
+    fi
     answered=1
-    for version in "$release" "${release%%.*}"; do
+    for version in "$release" "$major"; do
         timeout 60 dnf -q --releasever="$version" makecache || continue
         answered=0
         timeout 60 dnf -q --releasever="$version" list --showduplicates "kernel-devel-$kernel" >/dev/null 2>&1 && exit 0

@@ -4,8 +4,10 @@ set -u
 run=/run/nvidia
 ours=$run/gpu-control-plane
 test ! -e "$ours/hold" || exit 0
-if test "$DRIVER_MODE" = Compiled; then
-    daemons=$(cat "$run/validations/.driver-daemons-status" 2>/dev/null)
+# Images of before August 2026, precompiled ones and those of people say nothing of their daemons. What a former container
+# said is gone: `prepare` and the wrapper take it away.
+if test -e "$run/validations/.driver-daemons-status"; then
+    daemons=$(cat "$run/validations/.driver-daemons-status")
     test "$daemons" = Ready || { echo "the driver's daemons do not run: ${daemons:-nothing is said}"; exit 1; }
 fi
 # Its root is mounted last. The folder itself and lib/firmware in it are kubelet's.

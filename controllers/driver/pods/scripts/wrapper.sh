@@ -17,13 +17,22 @@ held() {
     test "$DRIVER_MODE" = Precompiled && test "$(uses nvidia)" -gt "$(ls /sys/module/nvidia/holders 2>/dev/null | wc -l)"
 }
 
-rm -f /run/nvidia/validations/.driver-ctr-ready
+rm -f /run/nvidia/validations/.driver-ctr-ready /run/nvidia/validations/.driver-daemons-status
 if held; then
     echo "The driver that is loaded is in use, and is this container's own: nothing is started until its cards are free."
     echo "$DRIVER_CONFIG_DIGEST" >"$ours/hold"
     exec sleep infinity
 fi
 rm -f "$ours/hold"
+# NVIDIA's program ends the process whose number is in these files. They outlive their daemon, and the number is the
+# host's: by now it may be anybody's.
+for file in /run/nvidia-fabricmanager/*.pid /run/nvidia-topologyd/*.pid; do
+    test -e "$file" || continue
+    case "$(cat "/proc/$(cat "$file")/comm" 2>/dev/null)" in
+    nv-fabricmanage | nvlsm | nvidia-topology) ;;
+    *) rm -f "$file" ;;
+    esac
+done
 # Where its root is mounted, NVIDIA's program is through (see started.sh); a former container's says nothing of this one.
 while test -d /run/nvidia/driver/usr && umount -l -R /run/nvidia/driver; do :; done
 exec nvidia-driver init
