@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from controllers.api.record import Timestamp, record
+from controllers.api.record import Atomic, Timestamp, record
 
 Phase = Literal[
     "Preflight",
@@ -62,6 +62,8 @@ class DriverWork:
     """Of what has failed: the revision's fault, on every node of its kind, or the node's alone."""
     attempt: Annotated[int, Field(ge=1)] = 1
     """Which try it is."""
+    restarts: Annotated[int, Field(ge=0)] = 0
+    """How often the node has started anew in this try."""
     since: Timestamp
     """When the phase began."""
     begun: Timestamp | None = None
@@ -70,8 +72,12 @@ class DriverWork:
     """When the phase has to be over; after that the node is judged by its own checks."""
     retry_at: Timestamp | None = None
     """When it is tried again by itself, in phases that wait."""
+    missing: Annotated[tuple[Annotated[str, Field(max_length=800)], ...], Field(max_length=8), Atomic] = ()
+    """Images that the registry did not have, which were therefore not chosen; it stands until this work ends."""
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary."""
+    stratum: Annotated[str | None, Field(max_length=253)] = None
+    """The node's kind, as it was when the driver was chosen."""
     node_uid: Annotated[str, Field(max_length=63, alias="nodeUID")]
     """The uid of the Node: work on another machine of the same name is dropped."""
     boot_id: Annotated[str | None, Field(max_length=63, alias="bootID")] = None
@@ -94,3 +100,9 @@ class LastDriverWork:
     """How it ended."""
     reason: Annotated[str | None, Field(max_length=63)] = None
     """Why it failed."""
+    fault: Literal["Revision", "Node"] | None = None
+    """Whose fault it was that it failed."""
+    stratum: Annotated[str | None, Field(max_length=253)] = None
+    """The node's kind, as it was when the driver was chosen."""
+    node_uid: Annotated[str | None, Field(max_length=63, alias="nodeUID")] = None
+    """The uid of the Node: what another machine of the same name did says nothing of this one."""

@@ -226,6 +226,16 @@ class GPUDriverSpec:
 
 
 @record
+class StratumResult:
+    """What is known of a revision on nodes of one kind."""
+
+    key: Annotated[str, Field(max_length=253)]
+    """What they have in common."""
+    result: Result
+    """What is known of the revision there."""
+
+
+@record
 class RevisionStatus:
     """A revision that was wanted, now or before."""
 
@@ -239,6 +249,8 @@ class RevisionStatus:
     """Since when."""
     why: Annotated[str | None, Field(max_length=512)] = None
     """The evidence."""
+    strata: Annotated[tuple[StratumResult, ...], Field(max_length=64), Atomic] = ()
+    """What is known of it by kinds of nodes, of those that have tried it."""
 
 
 @record

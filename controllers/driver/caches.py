@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import TRYING, UNDER_WAY
+from controllers.driver.node.states import TRYING
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -22,7 +22,7 @@ BY_PHASE, BY_DRIVER = "phase", "driver"
 BY_TRIAL = "trial"
 """Nodes that try a revision of a driver, by `trial_of`."""
 BY_PROOF = "proof"
-"""Nodes on which a revision came to serve, or failed by its own fault; likewise."""
+"""Nodes on which a revision came to serve, or failed by its own fault when they were last at work; likewise."""
 
 
 @dataclass(slots=True)
@@ -73,21 +73,18 @@ def drivers_of(inventory: GPUNodeInventory) -> tuple[str, ...]:
     return (work.driver,) if work is not None else ()
 
 
-def is_under_way(inventory: GPUNodeInventory) -> bool:
-    """Whether what is done to the node is finished, whatever becomes of its GPUDriver."""
-    work = inventory.status.driver_work
-    return work is not None and work.phase in UNDER_WAY
+def is_used(device: GPUDevice) -> bool:
+    """Whether a card is published, or allocated to somebody: its driver stays."""
+    status = device.status
+    return bool(status.published or status.allocations or status.foreign_allocations)
 
 
 def proofs_of(inventory: GPUNodeInventory) -> tuple[str, ...]:
     """Revisions of which the node says something."""
-    work, last = inventory.status.driver_work, inventory.status.last_driver_work
-    found = []
-    if work is not None and work.phase == "Failed" and work.fault == "Revision" and work.to is not None:
-        found.append(trial_of(work.driver, revision_of(work.to)))
-    elif last is not None and last.result == "Good":
-        found.append(trial_of(last.driver, last.revision))
-    return tuple(found)
+    last = inventory.status.last_driver_work
+    if last is None or not last.stratum or not (last.result == "Good" or last.fault == "Revision"):
+        return ()
+    return (trial_of(last.driver, last.revision),)
 
 
 def _trial(inventory: GPUNodeInventory) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from controllers.driver.caches import BY_NODE
 from controllers.driver.drivers.results import stratum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -45,6 +45,8 @@ class Decision:
     """Once it runs the kernel that is installed for its next start; None without one."""
     stratum: str
     """Its kind; empty where no driver is to be installed."""
+    missing: frozenset[str] = frozenset()
+    """The images that were known to be missing."""
 
 
 class Decisions:
@@ -66,7 +68,7 @@ class Decisions:
         self.contents_changed()
 
     def contents_changed(self) -> None:
-        """A ConfigMap that a GPUDriver may name has changed, or an image was found or missed."""
+        """A ConfigMap that a GPUDriver may name has changed."""
         self._revisions.clear()
         self._decisions.clear()
 
@@ -122,10 +124,10 @@ class Decisions:
         holder = work.driver if work is not None else last.driver if last is not None else None
         return precedence.of(node.metadata.labels, cards_of(self._caches.devices.by(BY_NODE, name)), holder)
 
-    def decision(self, name: str, driver: GPUDriver, missing: Collection[str] = ()) -> Decision | None:
+    def decision(self, name: str, driver: GPUDriver, missing: frozenset[str] = frozenset()) -> Decision | None:
         """What a node gets of a GPUDriver; None where the node is not there."""
         known = self._decisions.get(name)
-        if known is not None and known.driver == driver.name:
+        if known is not None and known.driver == driver.name and known.missing == missing:
             return known
         node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
         if node is None or inventory is None:
@@ -135,7 +137,7 @@ class Decisions:
         choice = choose(driver.spec, wanted, seen, missing)
         after = for_next_kernel(driver.spec, wanted, seen, missing)
         stratum = stratum_of(choice, seen.kernel, seen.cards) if isinstance(choice, Install) else ""
-        made = self._decisions[name] = Decision(driver.name, choice, after, stratum)
+        made = self._decisions[name] = Decision(driver.name, choice, after, stratum, missing)
         return made
 
     def _as_chosen_for(self, node: Node, inventory: GPUNodeInventory) -> DriverNode:

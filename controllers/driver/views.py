@@ -37,8 +37,10 @@ class Slots:
     """Whether another node may get a driver."""
     proved: bool = True
     """Whether the revision is proved on nodes of this kind, or this node may be the one that tries it."""
+    bad: bool = False
+    """Whether the revision is bad on nodes of this kind: none is begun, unless a person asks for it."""
     held: bool = False
-    """Whether nothing is begun: the revision is bad on nodes of this kind, or what the GPUDriver names is missing."""
+    """Whether nothing is begun, as what the GPUDriver names is missing."""
     resumed: str | None = None
     """When a person last had the revision tried again, or when it was first wanted."""
 
@@ -77,8 +79,16 @@ class ObservedNode:
     objects: Objects = field(default_factory=Objects)
     """For `target`."""
     slots: Slots = field(default_factory=Slots)
+    stratum: str = ""
+    """The node's kind; empty where no driver is to be installed."""
+    is_asked_again: bool = False
+    """Whether the node, which waits for an image that was missing, asks for it again."""
+    used: bool = False
+    """Whether a card of the node is published, or allocated to somebody."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
+    labelled_version: str | None = None
+    """What the driver that the node's label names has to report; likewise."""
 
     @property
     def work(self) -> DriverWork | None:
@@ -88,7 +98,7 @@ class ObservedNode:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What is known of a revision: as a whole, and on each kind of node."""
+    """What is known of a revision: on each kind of node, which decides there, and as a whole, which is told."""
 
     revision: Result = "Unproved"
     strata: Mapping[str, Result] = field(default_factory=dict)
@@ -96,7 +106,7 @@ class Results:
 
     def on(self, stratum: str) -> Result:
         """What is known of it on nodes of a kind."""
-        return "Bad" if self.revision == "Bad" else self.strata.get(stratum, "Unproved")
+        return self.strata.get(stratum, "Unproved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,8 @@ class Member:
     """What the node will get once it runs the kernel that is installed for its next start; None without such."""
     stratum: str = ""
     """What the node has in common with those that are of its kind; empty where that is not known."""
+    kernel: str = ""
+    """The kernel that the node runs."""
     label: str | None = None
     """The node's variant."""
     work: DriverWork | None = None
@@ -147,6 +159,8 @@ class ObservedDriver:
     """Nodes that it has, or that are under way for it."""
     results: Results = field(default_factory=Results)
     """Of that revision."""
+    former: Mapping[str, Results] = field(default_factory=dict)
+    """Of the revisions that were wanted before, by revision."""
     evidence: tuple[Evidence, ...] = ()
     """By which that is known, as far as nodes still say so."""
     overlap: Overlap | None = None

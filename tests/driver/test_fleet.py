@@ -119,6 +119,40 @@ def test_a_person_has_a_bad_revision_tried_again(made: Cluster) -> None:
     assert made.status()["revisions"][0]["result"] == "Good"
 
 
+def test_a_person_resumes_in_two_plans_whatever_the_clock_says(made: Cluster) -> None:
+    made.breaks = {VERSION: BAD}
+    made.settle()
+    made.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    for _ in range(2):
+        made.now += 1
+        made.reconcile("GPUDriver", "main")
+
+    assert names.RESUME not in made.objects["GPUDriver", "main"]["metadata"]["annotations"]
+    assert made.status()["revisions"][0]["result"] == "Unproved"
+    made.now += 1
+    made.reconcile("GPUDriver", "main")
+    assert made.told("Halted")[0] == "False"
+
+
+def test_a_person_has_a_bad_revision_tried_again_on_one_node(made: Cluster) -> None:
+    made.breaks = {VERSION: BAD}
+    made.settle()
+    (failed,) = (name for name in NODES if made.phase(name) == "Failed")
+    other = next(name for name in NODES if name != failed)
+    for name, attempts in ((other, 1), (failed, 2)):
+        made.merge("Node", name, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+        made.settle()
+        work = made.work(name)
+        assert work is not None
+        assert (work["phase"], work["attempt"]) == ("Failed", attempts)
+        assert names.DRIVER_RETRY not in made.objects["Node", name]["metadata"]["annotations"]
+    assert sum(made.label(name) is not None for name in NODES) == 2
+    made.breaks.clear()
+    made.merge("Node", failed, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+    assert [made.last(name) for name in NODES] == ["Good"] * 6
+
+
 def test_another_version_goes_on_where_one_is_bad(made: Cluster) -> None:
     made.breaks = {VERSION: BAD}
     made.settle()
@@ -177,6 +211,26 @@ def test_deleting_a_driver_lets_go_of_what_is_not_begun_and_finishes_the_rest(ma
     assert made.label(began) is not None
     assert [key for key in made.objects if key[0] == "DaemonSet"] != []
     assert all(not o["metadata"].get("ownerReferences") for (k, _), o in made.objects.items() if k == "DaemonSet")
+
+
+@pytest.mark.parametrize("how", ["failed", "held", "away", "blocked"])
+def test_a_driver_that_is_deleted_goes_whatever_keeps_the_next_one_from_its_nodes(made: Cluster, how: str) -> None:
+    if how == "blocked":
+        made.looks = dict.fromkeys(NODES, "dial tcp: i/o timeout")
+    elif how == "away":
+        made.driver(rollout={"paused": True})
+    else:
+        made.breaks = {VERSION: BAD}
+    made.settle()
+    assert all(made.work(name) for name in NODES)
+    made.driver("next", mode="Precompiled" if how == "blocked" else "Compiled")  # a whole version has no such images
+    for name in NODES if how == "away" else ():
+        with made.edit("Node", name) as node:
+            node["status"]["conditions"][0]["status"] = "False"
+    made.delete_driver()
+    made.settle()
+
+    assert ("GPUDriver", "main") not in made.objects
 
 
 def test_a_driver_that_is_made_anew_has_its_nodes_again(made: Cluster) -> None:

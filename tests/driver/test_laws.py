@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controllers.api import names, resources
 from controllers.api.driver_look import Prepared
+from controllers.driver.node.states import UNDER_WAY
 from controllers.runtime.plan import Apply, JSONPatch, Merge
 from tests.driver.world import NEXT, VERSION, Cluster, held_by
 from tests.kit.cluster import ConflictError
@@ -113,6 +114,11 @@ class Drivers(RuleBasedStateMachine):
         else:
             self.cluster.driver(name, version=version, priority=priority)
 
+    @rule(name=st.sampled_from(DRIVERS), paused=st.booleans())
+    def pause(self, name: str, paused: bool) -> None:
+        if ("GPUDriver", name) in self.cluster.objects:
+            self.cluster.merge("GPUDriver", name, {"spec": {"rollout": {"paused": paused or None}}})
+
     @rule(name=st.sampled_from(DRIVERS))
     def delete(self, name: str) -> None:
         self.cluster.delete_driver(name)
@@ -164,6 +170,9 @@ class Drivers(RuleBasedStateMachine):
             if kind == "GPUDriver" and not trial.enabled:
                 held = names.FINALIZER_DRIVER in obj["metadata"].get("finalizers", ())
                 assert held == any((w := trial.work(n)) and w["driver"] == obj["metadata"]["name"] for n in NODES)
+            if kind == "GPUDriver" and obj["metadata"].get("deletionTimestamp"):
+                works = [work for n in NODES if (work := trial.work(n)) and work["driver"] == obj["metadata"]["name"]]
+                assert any(work["phase"] in UNDER_WAY for work in works), "nothing is under way for it, and it stays"
         assert len(trial.checks()) == [trial.phase(n) for n in NODES].count("Preflight")
 
     @rule()
@@ -185,7 +194,8 @@ class Drivers(RuleBasedStateMachine):
             trial.settle()
             for (kind, name), _ in list(trial.objects.items()):
                 if kind == "GPUDriver":
-                    trial.merge("GPUDriver", name, {"metadata": {"annotations": {names.RESUME: "true"}}})
+                    goes_on = {"metadata": {"annotations": {names.RESUME: "true"}}, "spec": {"rollout": None}}
+                    trial.merge("GPUDriver", name, goes_on)
             for node in NODES:
                 trial.merge("Node", node, {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
             trial.now += 60

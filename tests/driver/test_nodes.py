@@ -8,10 +8,12 @@ import pytest
 
 from controllers.api import names
 from controllers.api.driver_look import Prepared
+from controllers.api.resources import GPUNODEINVENTORY
 from controllers.driver import world
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
 from tests.kit import conditions
-from tests.kit.objects import condition
+from tests.kit.manifests import body
+from tests.kit.objects import allocation, condition
 
 
 @pytest.fixture
@@ -272,9 +274,65 @@ def test_a_node_that_failed_is_tried_again_after_a_reboot_and_with_a_new_revisio
     assert made.phase() == "Failed"
 
     made.breaks.clear()
-    made.driver(version=NEXT)
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
     made.settle()
     assert (made.phase(), made.last()) == (None, "Good")
+
+
+def relabel(made: Cluster) -> str:
+    """A node that failed to be validated, and waits, paused, for another version."""
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    made.now += 901
+    made.settle()
+    assert made.phase() == "Failed"
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": {"paused": True}}})
+    made.settle()
+    assert made.phase() == "Queued"
+    label = made.label()
+    assert label is not None
+    return label
+
+
+def test_a_driver_that_serves_again_is_not_taken_from_under_its_pods(made: Cluster) -> None:
+    label = relabel(made)
+    made.breaks.clear()
+    made.outside()
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.settle()
+
+    assert (made.label(), made.work()) == (label, None)
+    assert made.told("Ready") == ("False", "NodesOutdated")
+
+
+def test_a_driver_that_serves_again_in_the_moment_of_its_successor_stays(made: Cluster) -> None:
+    label = relabel(made)
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.reconcile("GPUNodeInventory", "n1", stop_after=2)  # dies between the phase and the label
+    assert (made.phase(), made.label()) == ("Installing", label)
+    made.breaks.clear()
+    made.outside()
+    made.settle()
+
+    assert (made.label(), made.work()) == (label, None)
+
+
+def test_a_driver_whose_cards_are_allocated_stays(made: Cluster) -> None:
+    label = relabel(made)
+    (card,) = (key for kind, key in made.objects if kind == "GPUDevice")
+    with made.edit("GPUDevice", card) as device:
+        device["status"]["allocations"] = [body(allocation())]
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "rollout": None}})
+    made.settle()
+
+    assert (made.label(), made.phase()) == (label, "Queued")
+    with made.edit("GPUDevice", card) as device:
+        device["status"]["allocations"] = []
+    made.breaks.clear()
+    made.silent.add("n1")
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.phase() == "Installing"
+    assert made.label() != label
 
 
 def test_a_driver_that_comes_to_itself_is_no_failure_any_more(made: Cluster) -> None:
@@ -301,6 +359,140 @@ def test_a_reboot_amid_an_install_counts_as_no_failure(made: Cluster) -> None:
     assert (work["phase"], work["bootID"]) == ("Installing", "boot-2")
     made.settle()
     assert made.last() == "Good"
+
+
+def test_a_driver_that_brings_the_node_down_again_and_again_has_failed(made: Cluster) -> None:
+    made.breaks["n1"] = "hangs"
+    for number in range(4):
+        made.settle()
+        made.now += 1000
+        made.reboot("n1", f"boot-{number + 2}")
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["reason"], work["fault"]) == ("Failed", "NodeRestarts", "Revision")
+    assert made.told("Halted") == ("True", "NodeRestarts")
+
+
+def test_a_kernel_that_changes_amid_an_install_has_the_node_begun_anew(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.breaks["n1"] = "hangs"
+    made.settle()
+    before = made.label()
+    boot(made, "6.8.0-90-generic")
+    made.breaks.clear()
+    made.settle()
+
+    assert made.label() not in (None, before)
+    assert made.last() == "Good"
+    assert [one["result"] for one in made.status()["revisions"][0]["strata"]] == ["Good"]
+
+
+def test_a_node_that_starts_with_another_kernel_gets_the_driver_for_that(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.settle()
+    before = made.label()
+    boot(made, "6.8.0-90-generic")
+    made.settle()
+
+    assert made.label() not in (None, before)
+    assert made.status()["counts"]["current"] == 1
+
+
+def boot(made: Cluster, kernel: str) -> None:
+    """The node starts with another kernel: the driver that it has does not load there."""
+    made.reboot("n1", "boot-2")
+    with made.edit("Node", "n1") as node:
+        node["status"]["nodeInfo"]["kernelVersion"] = kernel
+    made.report("n1", boot="boot-2", kernel=kernel)
+
+
+@pytest.mark.parametrize("who", ["bootstrap", "agent"])
+def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Cluster, who: str) -> None:
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    assert made.phase() == "Validating"
+    if who == "agent":
+        made.report("n1", driver=VERSION, boot="boot-0")
+    else:
+        with made.edit("GPUNodeInventory", "n1") as inventory:
+            conditions.put(inventory, condition("ReadyForPooling", False, "DriverWork"))
+    made.now += 901
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["reason"], work["fault"]) == ("Failed", "ValidationTimeout", "Node")
+    assert made.told("Halted")[0] == "False"
+
+
+@pytest.mark.parametrize("found", ["manifest unknown", held_by("Xorg")])
+def test_a_person_has_a_blocked_node_looked_at_at_once(made: Cluster, found: object) -> None:
+    made.looks["n1"] = found  # type: ignore[assignment]
+    made.settle()
+    assert made.phase() == "Blocked"
+    made.looks.clear()
+    made.now += 1
+    made.merge("Node", "n1", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+
+    assert made.last() == "Good"
+    assert names.DRIVER_RETRY not in made.objects["Node", "n1"]["metadata"]["annotations"]
+
+
+def test_nodes_that_are_away_keep_no_slots_from_others(made: Cluster) -> None:
+    made.settings = replace(made.settings, prefetch_parallel=1, install_parallel=1)
+    made.silent = {"n1", "n2"}
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.phase() == "Preflight"
+    away(made, "n1")
+    made.node("n2", kernel="5.15.0-1-generic")
+    made.breaks["n2"] = "hangs"
+    made.silent.clear()
+    made.settle()
+    assert (made.phase("n1"), made.phase("n2")) == (None, "Installing")
+    away(made, "n2")
+    made.node("n3")
+    made.settle()
+
+    assert made.last("n3") == "Good"
+    assert made.phase("n2") == "Installing"
+
+
+def away(made: Cluster, name: str) -> None:
+    """Kubelet is not heard of."""
+    with made.edit("Node", name) as node:
+        node["status"]["conditions"][0]["status"] = "False"
+
+
+def test_check_pods_go_with_the_inventory(made: Cluster) -> None:
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.checks() != []
+    made.drop(GPUNODEINVENTORY, "n1")
+    made.reconcile("GPUNodeInventory", "n1")
+
+    assert made.checks() == []
+
+
+def test_a_node_whose_driver_cannot_be_what_is_wanted_is_outdated_and_says_why(made: Cluster) -> None:
+    made.settle()
+    made.merge("GPUDriver", "main", {"spec": {"version": "999.1.1", "mode": "Precompiled"}})
+    made.settle()
+
+    assert made.work() is None
+    assert made.status()["counts"] | {"outdated": 1, "nodes": 1} == made.status()["counts"]
+    assert made.status()["nodes"][0]["reason"] == "NoImageForBranch"
+    assert made.told("Ready") == ("False", "NodesOutdated")
+
+
+def test_a_node_of_which_nothing_is_heard_is_still_counted(made: Cluster) -> None:
+    made.settle()
+    made.report("n1", driver=VERSION, boot="boot-0")
+    made.settle()
+
+    assert made.status()["counts"]["current"] == 1
+    assert made.told("Ready") == ("True", "AllNodesReady")
 
 
 def test_a_cordoned_node_is_looked_at_and_not_begun(made: Cluster) -> None:

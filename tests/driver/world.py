@@ -16,6 +16,7 @@ from controllers.api.settings import DriverSettings
 from controllers.api.system_facts import SystemFacts
 from controllers.driver.caches import Caches
 from controllers.driver.drivers.plan import plan_driver
+from controllers.driver.missing import Missing
 from controllers.driver.node.draft import NodePlan
 from controllers.driver.node.plan import plan_node
 from controllers.driver.records import Pod, Report
@@ -56,7 +57,9 @@ class Cluster(cluster.Cluster):
         """How a driver ends on a node, by node or by version: an exit code with a message, or `hangs`, `unfit`."""
         self.silent: set[str] = set()
         """Nodes on which kubelet does nothing."""
-        self.missing: dict[str, float] = {}
+        self.missing = Missing()
+        self.absent = ""
+        """What images have in their name that the registry does not have; empty where it has all."""
         self.began: dict[str, list[str]] = {}
         """Nodes that were labelled, by variant, in that order."""
 
@@ -129,7 +132,7 @@ class Cluster(cluster.Cluster):
         for (kind, key), pod in list(self.objects.items()):
             if kind == "Pod" and _daemonset(pod) and key not in wanted:
                 self.drop(resources.POD, key)
-                self.report(pod["spec"]["nodeName"])  # what it had loaded is unloaded
+                self._unloaded(pod["spec"]["nodeName"])
                 self._service(pod["spec"]["nodeName"], False)
         for key, (made, node) in wanted.items():
             if ("Pod", key) not in self.objects:
@@ -138,6 +141,12 @@ class Cluster(cluster.Cluster):
                 meta["labels"] = made["spec"]["template"]["metadata"]["labels"]
                 spec = {"nodeName": node, **made["spec"]["template"]["spec"]}
                 self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
+
+    def _unloaded(self, node: str) -> None:
+        """The agent of a node whose driver's pod has gone."""
+        if ("Node", node) in self.objects:
+            info = self.objects["Node", node]["status"]["nodeInfo"]
+            self.report(node, boot=info["bootID"], kernel=info["kernelVersion"])
 
     def _kubelet(self, key: str, pod: dict[str, Any]) -> None:
         node = pod["spec"]["nodeName"]
@@ -150,6 +159,10 @@ class Cluster(cluster.Cluster):
 
     def _looks(self, key: str, node: str) -> None:
         found = self.looks.get(node, LOOK)
+        images = [one["image"] for one in self.objects["Pod", key]["spec"]["containers"]]
+        images += [one["image"] for one in self.objects["Pod", key]["spec"].get("initContainers", ())]
+        if self.absent and any(self.absent in image for image in images):
+            found = "manifest unknown"
         if isinstance(found, str):
             said = {"name": "image", "state": {"waiting": {"reason": "ErrImagePull", "message": found}}}
             self._say(key, {"phase": "Pending", "containerStatuses": [said]})
@@ -164,8 +177,9 @@ class Cluster(cluster.Cluster):
         container = pod["spec"]["containers"][0]
         version = container["image"].rpartition(":")[2].partition("-")[0]
         how = self.breaks.get(node, self.breaks.get(version, ""))
-        if how == "hangs":
-            return
+        kernel = self.objects["Node", node]["status"]["nodeInfo"]["kernelVersion"]
+        if how == "hangs" or ("generic" in container["image"] and kernel not in container["image"]):
+            return  # the modules of another kernel do not load
         if isinstance(how, tuple):
             code, said = how
             ended = {"terminated": {"exitCode": code, "message": said}}
@@ -177,7 +191,8 @@ class Cluster(cluster.Cluster):
         self._say(key, {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
         with_driver = self.objects["NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(node)}"]
         if names.FEATURE_DRIVER not in with_driver["spec"]["features"]["attributes"]:
-            self.report(node, driver=version, boot=self.objects["Node", node]["status"]["nodeInfo"]["bootID"])
+            boot = self.objects["Node", node]["status"]["nodeInfo"]["bootID"]
+            self.report(node, driver=version, boot=boot, kernel=kernel)
         self._service(node, how != "unfit")
 
     def _say(self, key: str, status: dict[str, Any]) -> None:
@@ -232,7 +247,9 @@ class Cluster(cluster.Cluster):
         """A node's plan."""
         made = plan_node(self.view().node(name), self.now)
         if made.missing is not None:
-            self.missing[made.missing] = self.now + 300
+            self.missing.note_missed(made.missing, self.now)
+        if made.found is not None:
+            self.missing.note_found(made.found, self.now)
         return made
 
     def reconcile(self, kind: str, name: str, stop_after: int | None = None) -> None:
@@ -264,9 +281,12 @@ class Cluster(cluster.Cluster):
     def check(self) -> None:
         """What must hold after every plan."""
         works = {name: work for name in self.nodes() if (work := self.work(name)) is not None}
-        phases = [work["phase"] for work in works.values()]
+        phases = [work["phase"] for name, work in works.items() if self._is_ready(name)]
         assert phases.count("Installing") <= self.settings.install_parallel
         assert phases.count("Preflight") <= self.settings.prefetch_parallel
+
+    def _is_ready(self, node: str) -> bool:
+        return str(self.objects["Node", node]["status"]["conditions"][0]["status"]) == "True"
 
     # --- what came of it --------------------------------------------------------------------------
 

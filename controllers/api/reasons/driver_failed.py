@@ -44,6 +44,11 @@ REVISION: Final = (
         "`kubectl gpu explain node <node>` says which check; what it finds is cured as on every day",
     ),
     _of_revision(
+        "NodeRestarts",
+        "the node started anew three times while the driver was installed there: the driver brings it down",
+        f"the node's console, and `/sys/fs/pstore`; {_AGAIN}",
+    ),
+    _of_revision(
         "DriverPodFailed",
         "the driver's container ends again and again and does not say why",
         f"{_LOG}; {_AGAIN}",

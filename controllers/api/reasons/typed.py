@@ -159,6 +159,7 @@ Reason = Literal[
     "NodeLabel",
     "NodeNotInService",
     "NodeNotReady",
+    "NodeRestarts",
     "NodesAtWork",
     "NodesBlocked",
     "NodesFailed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from controllers.domain.driver.variant import Modules
@@ -24,6 +24,8 @@ class Install:
     """With tag or digest."""
     version: str
     """What the driver is to report (`is_wanted`): a whole version, or the branch where the image is precompiled."""
+    missing: tuple[str, ...] = field(default=(), compare=False)
+    """Images that come before it, and that the registry does not have."""
 
     @property
     def modules(self) -> Modules:
@@ -55,6 +57,8 @@ class Blocked:
     """A reason of condition Blocked (controllers/api/reasons/driver_blocked.py)."""
     message: str
     """What was found, what was expected and what to do."""
+    missing: tuple[str, ...] = ()
+    """Of reason ImageMissing: the images that the registry does not have."""
 
 
 @dataclass(frozen=True, slots=True)

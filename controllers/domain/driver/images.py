@@ -55,13 +55,14 @@ def choose(spec: GPUDriverSpec, revision: str, node: DriverNode, missing: Collec
     options = _options(spec, facts, node.kernel)
     if isinstance(options, Blocked | Host):
         return options
-    for option in options:
+    images = tuple(option.image for option in options)
+    for number, option in enumerate(options):
         if option.image not in missing:
-            return _install(option, revision, facts.system, modules)
+            return replace(_install(option, revision, facts.system, modules), missing=images[:number])
     return Blocked(
         "ImageMissing",
-        f"the registry does not have {' nor '.join(option.image for option in options)}; set another spec.version, "
-        f"mirror the image, or {OVERRIDE}",
+        f"the registry does not have {' nor '.join(images)}; set another spec.version, mirror the image, or {OVERRIDE}",
+        images,
     )
 
 

@@ -55,5 +55,11 @@ def revision_of(value: str) -> str:
     return value.partition("-")[0]
 
 
+def serves(value: str, kernel: str) -> bool:
+    """Whether the driver of a label's value serves a node that runs the kernel: it is for any, or for this one."""
+    made_for = value.removesuffix(PROPRIETARY).rpartition("-")[2]
+    return made_for in (ANY, _digest(kernel)[:KERNEL_LENGTH])
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

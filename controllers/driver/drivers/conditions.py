@@ -116,8 +116,7 @@ def _halted(about: About) -> Finding:
     if place is not None and place.word == "Failed" and place.reason is not None:
         reason = place.reason
     why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
-    everywhere = about.observed.results.revision == "Bad"
-    where = "it is given to no node" if everywhere else f"no node like these gets it: {listed(bad)}"
+    where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
     return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
 

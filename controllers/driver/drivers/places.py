@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from controllers.api import reasons
-from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown
+from controllers.domain.driver.variant import revision_of, serves
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
@@ -43,10 +43,11 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
     match member.choice:
         case Host() | OptedOut() as left:
             return Place(member.name, "Host" if isinstance(left, Host) else "OptedOut")
-        case Install() as choice if member.label is not None and member.work is None:
-            return _labelled(member, member.label, choice)
-        case Blocked() as choice if member.label is None:
-            return Place(member.name, "Blocked", choice.reason, choice.message)
+        case Install() | Unknown() if member.label is not None and member.work is None:
+            return _labelled(member, member.label, seen.revision)
+        case Blocked() as choice:
+            word: Word = "Blocked" if member.label is None else "Outdated"
+            return Place(member.name, word, choice.reason, choice.message)
         case Install() if not member.loaded:
             return _waiting(member, seen)
     return None
@@ -57,12 +58,14 @@ def _at_work(name: str, work: DriverWork) -> Place:
     return Place(name, work.phase, reason, work.message or "", work.since)
 
 
-def _labelled(member: Member, label: str, choice: Install) -> Place:
+def _labelled(member: Member, label: str, revision: str) -> Place:
+    """A node that has a driver of ours and is left alone."""
     last = member.last
     since = last.at if last is not None else None
     if last is not None and last.result == "Failed" and last.revision == revision_of(label):
         return Place(member.name, "Failed", "DriverPodFailed", "its last work failed", since)
-    return Place(member.name, "Current" if label == choice.variant.value else "Outdated", since=since)
+    current = revision_of(label) == revision and serves(label, member.kernel)
+    return Place(member.name, "Current" if current else "Outdated", since=since)
 
 
 def _waiting(member: Member, seen: ObservedDriver) -> Place:

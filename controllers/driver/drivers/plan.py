@@ -33,12 +33,20 @@ def plan_driver(seen: ObservedDriver, now: float, *, status_in: float = 0.0) -> 
     if status_in > 0 and not resumed:
         draft.requeue_within(status_in)
         return draft.build()
-    if not (deleting and draft.actions):
-        _status(draft, seen, now, resumed=resumed)
-    if resumed and not deleting:
+    # Two plans: the status, which tells that nothing speaks against the revision any more, is another version of the
+    # object, and the annotation is taken off the one that was read.
+    restarts = resumed and _is_bad(seen)
+    if resumed and not restarts and not deleting:
         body = {"metadata": {"annotations": {names.RESUME: None}}}
         draft.add(Merge(ref(GPUDRIVER, driver), driver.metadata.resource_version, body))
+    elif not (deleting and draft.actions):
+        _status(draft, seen, now, resumed=restarts)
     return draft.build()
+
+
+def _is_bad(seen: ObservedDriver) -> bool:
+    """Whether something speaks against the revision that is wanted."""
+    return seen.results.revision == "Bad" or "Bad" in seen.results.strata.values()
 
 
 def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:
@@ -53,9 +61,9 @@ def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:
 
 
 def _at_work(seen: ObservedDriver) -> bool:
-    """Whether a node is at work for the GPUDriver; where the module lets go of nodes, those that are finished count."""
+    """Whether work for the GPUDriver is finished on a node, whatever becomes of it; all other work is let go."""
     works = [one.work for one in seen.members if one.work is not None and one.work.driver == seen.driver.name]
-    return any(seen.enabled or work.phase in UNDER_WAY for work in works)
+    return any(work.phase in UNDER_WAY for work in works)
 
 
 def _status(draft: PlanBuilder, seen: ObservedDriver, now: float, *, resumed: bool) -> None:

@@ -41,19 +41,16 @@ def results(driver: GPUDriver, revision: str, evidence: Iterable[Evidence]) -> R
     """What is known of a revision, from what the status remembers and nodes say.
 
     A kind of node on which it came to serve once is proved; one on which it failed first, by its own fault, is not
-    given it any more. The revision is bad where it has failed on one kind and is proved on none.
+    given it any more, and no other kind is touched by that. As a whole it is good where it is proved on one kind, and
+    bad where it is proved on none and has failed on one.
     """
     known = remembered(driver, revision)
-    strata: dict[str, Result] = {}
-    if known is not None and driver.status.target == revision:
-        strata = {one.key: one.result for one in driver.status.strata if one.result != "Unproved"}
+    strata: dict[str, Result] = {one.key: one.result for one in known.strata} if known is not None else {}
     said = sorted(evidence, key=lambda one: (not one.good, one.since))
     for one in said:
         if one.good:
             strata[one.stratum] = "Good"
         elif known is None or one.since >= known.since:  # else a person has had it tried again since
             strata.setdefault(one.stratum, "Bad")
-    if known is not None and known.result != "Unproved":
-        return Results(known.result, strata)
-    found = set(strata.values())
+    found = {*strata.values(), known.result if known is not None else "Unproved"}
     return Results("Good" if "Good" in found else "Bad" if "Bad" in found else "Unproved", strata)

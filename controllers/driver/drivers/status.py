@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -13,6 +14,7 @@ from controllers.api.gpudriver import (
     GPUDriverStatus,
     RevisionStatus,
     RunningVersion,
+    StratumResult,
     StratumStatus,
 )
 from controllers.domain.clock import stamp
@@ -25,7 +27,7 @@ from controllers.driver.node.states import TRYING
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
     from controllers.driver.drivers.places import Place
-    from controllers.driver.views import ObservedDriver
+    from controllers.driver.views import ObservedDriver, Results
 
 VERSIONS_MAX = 32
 WHY_MAX = 512
@@ -68,10 +70,13 @@ def _revisions(seen: ObservedDriver, now: float, *, resumed: bool, halted: Findi
     """The revision that is wanted, and those before it."""
     driver = seen.driver
     known = remembered(driver, seen.revision)
-    result = "Unproved" if resumed else seen.results.revision
+    result = "Unproved" if resumed and seen.results.revision == "Bad" else seen.results.revision
     since = stamp(now) if resumed or known is None else known.since
     why = (known.why if known is not None and known.why else halted.message[:WHY_MAX]) if result == "Bad" else None
-    first = RevisionStatus(hash=seen.revision, version=driver.spec.version, result=result, since=since, why=why)
+    strata = _by_stratum(seen.results, resumed=resumed)
+    first = RevisionStatus(
+        hash=seen.revision, version=driver.spec.version, result=result, since=since, why=why, strata=strata
+    )
     used = {revision_of(one.label) for one in seen.members if one.label}
     before = [one for one in driver.status.revisions if one.hash != seen.revision]
     # The last good one is what new nodes get while this one is not proved, and others still run.
@@ -79,7 +84,20 @@ def _revisions(seen: ObservedDriver, now: float, *, resumed: bool, halted: Findi
     order = [*kept, *(one for one in before if one not in kept)]
     limit = max(driver.spec.rollout.history_limit, 1)
     chosen = order[: max(limit - 1, len(kept))]
-    return (first, *(one for one in before if one in chosen))[:10]
+    return (first, *(_as_known(one, seen) for one in before if one in chosen))[:10]
+
+
+def _as_known(one: RevisionStatus, seen: ObservedDriver) -> RevisionStatus:
+    """A revision that was wanted before: nodes that had been begun with it may have shown more of it."""
+    found = seen.former.get(one.hash)
+    return replace(one, result=found.revision, strata=_by_stratum(found)) if found is not None else one
+
+
+def _by_stratum(found: Results, *, resumed: bool = False) -> tuple[StratumResult, ...]:
+    """What is known of a revision by kinds of nodes, those where it is bad first, as the list has an end."""
+    kept = ((key, result) for key, result in found.strata.items() if not (resumed and result == "Bad"))
+    order = sorted(kept, key=lambda one: (one[1] != "Bad", one[0]))
+    return tuple(StratumResult(key=key, result=result) for key, result in order[:STRATA_MAX])
 
 
 def _strata(seen: ObservedDriver) -> tuple[StratumStatus, ...]:
@@ -90,7 +108,7 @@ def _strata(seen: ObservedDriver) -> tuple[StratumStatus, ...]:
     for member in seen.members:
         work = member.work
         if work is not None and work.phase in TRYING and revision_of(work.to or "") == seen.revision:
-            trying[member.stratum].append(member.name)
+            trying[work.stratum or ""].append(member.name)
     shown: dict[str, str] = {}
     for one in sorted(seen.evidence, key=lambda one: one.since):
         shown.setdefault(one.stratum, one.node)

@@ -68,6 +68,8 @@ class NodeController:
     async def _carry_out(self, name: str, made: NodePlan) -> None:
         if made.missing is not None:
             self._world.note_missing(made.missing)
+        if made.found is not None:
+            self.controller.add_all(self._world.note_found(made.found))
         if made.awaits is not None and name not in self._waiting[made.awaits]:
             self._waiting[made.awaits].append(name)
         await self._execute(made.plan.actions)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.kube import Node
-from controllers.driver.caches import drivers_of, proofs_of, variants_of_node, variants_of_work
+from controllers.domain.driver.revision import config_maps_of
+from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.variants import VariantController
@@ -78,9 +79,11 @@ class Reconciler:
 
     def _configmap_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         found = new or old
-        if found is not None and (value := found.metadata.labels.get(names.DRIVER_VARIANT)):
+        if found is None:
+            return
+        if value := found.metadata.labels.get(names.DRIVER_VARIANT):
             self.variants.enqueue_settled((value,))
-        else:
+        elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
             self._world.decisions.contents_changed()
             self._world.forget_results()
             self.enqueue_all()
@@ -97,6 +100,8 @@ class Reconciler:
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if old is not None and new is not None and _card(old) == _card(new):
+            if is_used(old) != is_used(new) and new.status.node_name:
+                self.nodes.controller.add(new.status.node_name)
             return
         for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
             self._look_at(node)
@@ -105,7 +110,9 @@ class Reconciler:
         name = (new or old or Node()).name
         self._look_at(name)
         both = tuple(one for one in (old, new) if one is not None)
-        proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
+        proved: set[str] = set()
+        if old is None or new is None or old.status.last_driver_work != new.status.last_driver_work:
+            proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
         if proved:
             self._world.forget_results(*proved)
         self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | proved)
@@ -137,9 +144,8 @@ def _spec(driver: GPUDriver) -> tuple[object, ...]:
 def _known(driver: GPUDriver) -> tuple[object, ...]:
     """What nodes' plans read of a status."""
     status = driver.status
-    revisions = tuple((one.hash, one.result, one.since) for one in status.revisions)
-    strata = tuple((one.key, one.result) for one in status.strata if one.result != "Unproved")
-    return status.target, status.current, revisions, strata
+    revisions = tuple((one.hash, one.result, one.since, one.strata) for one in status.revisions)
+    return status.target, status.current, revisions
 
 
 def _card(device: GPUDevice) -> tuple[object, ...]:

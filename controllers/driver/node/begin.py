@@ -9,7 +9,16 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
 from controllers.driver.node import look
-from controllers.driver.node.draft import event, make_check, make_objects, set_label, time_left
+from controllers.driver.node.draft import (
+    AWAITED,
+    event,
+    make_check,
+    make_objects,
+    may_relabel,
+    set_label,
+    time_left,
+)
+from controllers.driver.node.due import is_asked, time_to_retry
 from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
@@ -27,8 +36,12 @@ LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "k
 
 def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Blocked) -> None:
     """No driver can come onto the node as it is, which is told there; it is left as it is."""
+    if choice.missing and work is not None and _waits_for_image(draft, work):
+        return
+    attempt = work.attempt + (work.phase == "Blocked") if choice.missing and work is not None else 1
+    after = retry_after(attempt) if choice.missing else None
     made = step(
-        None if work is None or work.driver != driver.name else work,
+        work,
         "Blocked",
         draft.now,
         driver=driver.name,
@@ -36,16 +49,29 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
         to=None,
         reason=choice.reason,
         message=choice.message,
+        attempt=attempt,
+        retry_in=after,
+        missing=choice.missing,
     )
-    if work is not None and (work.phase, work.to, work.driver) == ("Blocked", None, driver.name):
+    if after is not None:
+        draft.plan.requeue_within(after)
+    elif work is not None and (work.phase, work.to) == ("Blocked", None):
         made = replace(made, since=work.since, boot_id=work.boot_id)
     draft.write(made)
+
+
+def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
+    """Whether the node waits already until it asks for its image again."""
+    waits = (work.phase, work.reason) == ("Blocked", "ImageMissing") and not draft.observed.is_asked_again
+    if waits and work.retry_at is not None:
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    return waits
 
 
 def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
     seen = draft.observed
-    if not seen.node or not seen.node.ready or seen.slots.held:
+    if not draft.node.ready or _is_held(draft):
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
@@ -55,9 +81,18 @@ def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) 
     make_check(draft)
 
 
+def _is_held(draft: Draft) -> bool:
+    """Whether the node is not begun: a bad revision is tried there again only if a person asks for that."""
+    slots = draft.observed.slots
+    return slots.held or (slots.bad and not is_asked(draft.node))
+
+
 def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """A node that is being looked at."""
     seen = draft.observed
+    if not draft.node.ready:
+        draft.write(None)  # it takes a slot from others while kubelet is away, and is looked at once it is back
+        return
     wanted = seen.wanted_check.name if seen.wanted_check is not None else None
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
     if check is None:
@@ -66,6 +101,7 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     if found == look.PENDING:
         _late(draft, work, driver, target)
     elif found.good:
+        draft.found = target.image
         draft.write(draft.enter("Queued", target, driver.name, attempt=work.attempt))
     else:
         _refused(draft, work, driver, target, found)
@@ -87,7 +123,14 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
 def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict) -> None:
     """The look has found something: the node is untouched, and is looked at again after a while."""
     after = retry_after(work.attempt)
-    told = {"reason": found.reason, "message": found.message, "retry_in": after, "attempt": work.attempt}
+    told: dict[str, object] = {
+        "reason": found.reason,
+        "message": found.message,
+        "retry_in": after,
+        "attempt": work.attempt,
+    }
+    if found.image_missing:
+        told["missing"] = (*target.missing, target.image)
     draft.write(draft.enter("Blocked", target, driver.name, **told))
     draft.plan.requeue_within(after)
     draft.missing = target.image if found.image_missing else None
@@ -99,7 +142,7 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
     seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         look_at(draft, driver, target)
-    elif may_start(draft.node) and not (driver.spec.rollout.paused or seen.slots.held):
+    elif may_start(draft.node) and not (driver.spec.rollout.paused or _is_held(draft)):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:
@@ -117,6 +160,9 @@ def may_start(node: Node) -> bool:
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
+    if not may_relabel(draft, target.variant.value):
+        draft.plan.requeue_within(AWAITED)  # pods use the driver that is there: it would be unloaded under them
+        return
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))

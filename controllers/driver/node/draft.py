@@ -38,6 +38,8 @@ class NodePlan:
     """The slot for which the node waits."""
     missing: str | None = None
     """An image that the node's registry does not have."""
+    found: str | None = None
+    """An image that the node has got, which had been missing."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Draft:
     takes: Slot | None = None
     awaits: Slot | None = None
     missing: str | None = None
+    found: str | None = None
 
     def built(self) -> NodePlan:
         """The plan."""
@@ -63,7 +66,7 @@ class Draft:
                 self.plan.add(Delete(ref(POD, check)))
         if self.awaits is not None:
             self.plan.requeue_within(AWAITED)
-        return NodePlan(self.plan.build(), self.takes, self.awaits, self.missing)
+        return NodePlan(self.plan.build(), self.takes, self.awaits, self.missing, self.found)
 
     def write(self, work: DriverWork | None, last: LastDriverWork | None = None) -> None:
         """The node's work as it is from now on, where it is not so already."""
@@ -82,7 +85,8 @@ class Draft:
             node=self.node,
             to=to,
             compiled=compiled,
-            **more,  # type: ignore[arg-type]
+            stratum=self.observed.stratum,
+            **{"missing": target.missing, **more},  # type: ignore[arg-type]
         )
 
 
@@ -123,6 +127,12 @@ def event(draft: Draft, reason: str, message: str, kind: Literal["Normal", "Warn
 def in_service(seen: ObservedNode) -> bool:
     """Whether the node is ready for pooling, as its own checks say."""
     return seen.inventory is not None and is_true(seen.inventory.status.conditions, READY_FOR_POOLING)
+
+
+def may_relabel(draft: Draft, value: str) -> bool:
+    """Whether the node's label may name that variant: the driver of another one, which would go, serves nobody."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    return label in (None, value) or not (in_service(seen) or seen.used)
 
 
 def is_done(seen: ObservedNode) -> bool:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.clock import seconds
+from controllers.api.resources import POD
 from controllers.domain.driver.choice import Blocked, Install, Unknown
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
+from controllers.driver.node.due import is_asked, is_due, time_to_retry
 from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.states import UNDER_WAY
-from controllers.driver.node.under_way import finish
-from controllers.runtime.plan import Plan, PlanBuilder
+from controllers.driver.node.under_way import finish, keep
+from controllers.driver.node.work import last_of
+from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 def plan_node(seen: ObservedNode, now: float) -> NodePlan:
     """The next writes of a node."""
     if seen.node is None or seen.inventory is None:
-        return NodePlan(Plan())  # gpu-inventory-controller takes the record away, and the work with it
+        # gpu-inventory-controller takes the record away, and the work with it.
+        left = [Delete(ref(POD, check)) for check in seen.checks if check.metadata.deletion_timestamp is None]
+        return NodePlan(Plan(tuple(left)))
     work = seen.work
     draft = Draft(seen, seen.node, seen.inventory, now, PlanBuilder(), work)
     if work is not None and work.node_uid != seen.node.metadata.uid:
@@ -39,6 +43,8 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
         _wait_for_facts(draft)
     elif seen.driver is None or not isinstance(seen.choice, Install | Blocked):
         draft.write(None)  # nobody wants a driver of the module there: what is on it stays
+    elif work is not None and work.driver != seen.driver.name:
+        draft.write(None)  # the GPUDriver that has the node now begins anew, and the other one may go
     elif work is None:
         _begin(draft, seen.driver)
     else:
@@ -52,20 +58,23 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     target, choice = draft.observed.target, draft.observed.choice
     if work.phase == "Failed":
         reconsider(draft, work, driver)
+    elif names.DRIVER_VARIANT in draft.node.metadata.labels and in_service(draft.observed):
+        keep(draft, work)
     elif isinstance(choice, Blocked):
         block(draft, work, driver, choice)
     elif target is None:
         draft.write(None)
-    elif work.driver != driver.name or work.to != target.variant.value:
-        look_at(draft, driver, target)  # what has not been begun takes the new target at once
+    elif work.to != target.variant.value:
+        # What has not been begun takes the new target at once.
+        look_at(draft, driver, target, attempt=work.attempt + 1 if draft.observed.is_asked_again else 1)
     elif work.phase == "Preflight":
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
         queued(draft, work, driver, target)
-    elif work.retry_at is None or (left := seconds(work.retry_at) - draft.now) <= 0:
+    elif work.retry_at is None or draft.observed.is_asked_again or is_due(work, draft.node, draft.now):
         look_at(draft, driver, target, attempt=work.attempt + 1)
     else:
-        draft.plan.requeue_within(left)
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
 
 
 def _wait_for_facts(draft: Draft) -> None:
@@ -82,7 +91,7 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
     """A node to which nothing is done."""
     seen, target = draft.observed, draft.observed.target
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
-    if label is not None and not _failed_with(seen, label):
+    if label is not None and _is_served(seen, label):
         return  # it has a driver of ours; another revision comes with a roll-out
     if seen.report is None:
         return  # nobody knows what is there
@@ -90,12 +99,18 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
         block(draft, None, driver, seen.choice)
     elif label is None and seen.report.driver_version:
         return  # its driver is somebody else's
-    elif target is not None and target.variant.value != label:
+    elif target is not None and (target.variant.value != label or is_asked(draft.node)):
         look_at(draft, driver, target)
+
+
+def _is_served(seen: ObservedNode, label: str) -> bool:
+    """Whether the node has the driver that its label names: it serves its kernel, and has not failed there."""
+    kernel = seen.node.status.node_info.kernel_version if seen.node is not None else ""
+    return in_service(seen) or (serves(label, kernel) and not _failed_with(seen, label))
 
 
 def _failed_with(seen: ObservedNode, label: str) -> bool:
     """Whether the driver that the node's label names failed there, as its last work says, and never served since."""
-    last = seen.inventory.status.last_driver_work if seen.inventory is not None else None
+    last = last_of(seen.node, seen.inventory)
     failed = last is not None and last.result == "Failed" and last.revision == revision_of(label)
     return failed and not in_service(seen)

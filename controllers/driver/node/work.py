@@ -62,6 +62,8 @@ def step(
     reason: str | None = None,
     message: str | None = None,
     retry_in: float | None = None,
+    stratum: str | None = None,
+    missing: tuple[str, ...] = (),
 ) -> DriverWork:
     """The node's work as it enters a phase: the phase's limit begins, and what came before is kept."""
     limit = limit_of(phase, compiled=compiled)
@@ -78,9 +80,19 @@ def step(
         begun=(continued.begun if continued is not None else None) or stamp(now),
         deadline=stamp(now + limit) if limit is not None else None,
         retry_at=stamp(now + retry_in) if retry_in is not None else None,
+        missing=missing,
+        stratum=stratum or None,
         node_uid=node.metadata.uid,
         boot_id=node.status.node_info.boot_id or None,
     )
+
+
+def last_of(node: Node | None, inventory: GPUNodeInventory | None) -> LastDriverWork | None:
+    """How the last work on this very node ended; what another machine of its name did does not count."""
+    last = inventory.status.last_driver_work if inventory is not None else None
+    if last is None or node is None or last.node_uid not in (None, node.metadata.uid):
+        return None
+    return last
 
 
 def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
@@ -92,4 +104,7 @@ def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
         took=int(now - begun(work.begun or work.since, now)),
         result="Good" if good else "Failed",
         reason=None if good else work.reason,
+        fault=None if good else work.fault,
+        stratum=work.stratum,
+        node_uid=work.node_uid,
     )
