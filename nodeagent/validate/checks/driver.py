@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from nodeagent.host.driverroot import HOST
 from nodeagent.validate.checks import devices
 from nodeagent.validate.checks.check import Check, failed, ok, several, unknown
@@ -89,7 +90,7 @@ def serves(facts: Facts) -> Check:
     message = (
         "the driver's container was started anew while its modules were in use, and does nothing: pods go on, and no "
         "new one may begin; when the node's cards are free, annotate its pod gpu-driver-... with "
-        "gpu.deckhouse.io/force=true and delete it, and the driver comes back (docs/node-agent.md)"
+        f"{names.FORCE}=true and delete it, and the driver comes back (docs/node-agent.md)"
     )
     return failed("serves", "DriverHeld", message)
 
