@@ -99,7 +99,6 @@ class AttributeFeatures:
     toolkit: Attributes | None = Field(default=None, alias=names.FEATURE_TOOLKIT)
     validation: Attributes | None = Field(default=None, alias=names.FEATURE_VALIDATION)
     agent: Attributes | None = Field(default=None, alias=names.FEATURE_AGENT)
-    system: Attributes | None = Field(default=None, alias=names.FEATURE_SYSTEM)
 
 
 @record

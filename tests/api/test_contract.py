@@ -14,7 +14,6 @@ import yaml
 from controllers.api import conditions, crdgen, names
 from controllers.api.duration import parse_duration
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import Condition
@@ -22,7 +21,7 @@ from controllers.api.record import adapter, json_name, to_json
 from controllers.api.settings import Settings, parse_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {"gpudevice": GPUDevice, "gpunodeinventory": GPUNodeInventory, "gpupool": GPUPool, "gpudriver": GPUDriver}
+KINDS = {"gpudevice": GPUDevice, "gpunodeinventory": GPUNodeInventory, "gpupool": GPUPool}
 
 
 def schema(kind: str) -> dict[str, Any]:

@@ -15,13 +15,8 @@ from controllers.api.record import adapter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FIELDS = {
-    names.FEATURE_DRIVER: "driver",
-    names.FEATURE_TOOLKIT: "toolkit",
-    names.FEATURE_AGENT: "agent",
-    names.FEATURE_SYSTEM: "system",
-}
-OURS = tuple(_FIELDS)
+OURS = (names.FEATURE_DRIVER, names.FEATURE_TOOLKIT, names.FEATURE_AGENT)
+_FIELDS = {names.FEATURE_DRIVER: "driver", names.FEATURE_TOOLKIT: "toolkit", names.FEATURE_AGENT: "agent"}
 
 
 def same(have: NodeFeature | None, node: str, features: Mapping[str, Any]) -> bool:

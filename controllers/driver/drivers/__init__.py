@@ -1,1 +1,0 @@
-"""Plans for one GPUDriver: its revisions, status, finalizer and DaemonSets. Pure."""
