@@ -65,11 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def share(among: range, number: int, count: int) -> str:
-    """The ports of one of so many workers; empty where there are too few to share.
-
-    A worker that comes for one that crashed has a number beyond the count, and gets the ports of one of the first.
-    """
-    size, number = len(among) // count, number % count
+    """The ports of one of so many workers; empty where there are too few to share."""
+    size = len(among) // count
     return f"{among[number * size]}-{among[number * size] + size}" if size >= LEAST_PORTS else ""
 
 

@@ -75,7 +75,6 @@ def test_workers_are_as_many_as_cores_and_memory_bear(
 def test_workers_have_ports_of_their_own() -> None:
     shares = [side_by_side.share(range(10_000, 32_768), number, 3).split("-") for number in range(3)]
     assert shares == [["10000", "17589"], ["17589", "25178"], ["25178", "32767"]]
-    assert side_by_side.share(range(10_000, 32_768), 3, 3).split("-") == shares[0], "who comes for one that crashed"
     assert side_by_side.share(range(10_000, 10_000), 0, 3) == ""
 
 
