@@ -1,11 +1,11 @@
 """What a full pool costs those who create pods, and how fast a freed card finds its next pod: on a whole cluster.
 
 The cluster of `make up`: scheduler, two replicas of the webhook, simulated nodes with a hundred free cards in one pool.
-First a thousand pods at once, of ten namespaces: once they ask for no card, so that nothing of ours has to do with
-them, then for one each. Then pods that have cards are deleted one by one: a latency counts
-from the answer to the deletion to the moment at which a watch shows another pod without our gate, so it includes the
-node's part, whose plugin has to see that the card is free. Then series of pods with and without a card in turn, while
-the pool is full and pods wait. Last so many pods wait as `queue_waiting`, and for a minute nothing happens.
+First a thousand pods at once, of ten namespaces, twice: as the floor they ask for no card, then for one each. Then
+pods that have cards are deleted one by one: a latency counts from the answer to the deletion to the moment at which a
+watch shows another pod without our gate, so it includes the node's part, whose plugin has to see that the card is
+free. Then series of pods with and without a card in turn, while the pool is full and pods wait. Last so many pods wait
+as `queue_waiting`, and for a minute nothing happens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controllers.domain.queue.gates import is_gated
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
-from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation, Creators
+from reliability.bench.creators import CARD, PLAIN, Creation, Creators
 from reliability.bench.environment import MANAGER
 from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import POOL, cards
@@ -142,21 +142,14 @@ class _Bench:
         async with show_progress(self._progress, f"opening {count} connections"):
             await self._creators.open(count)
         async with show_progress(self._progress, f"{count} pods at once that ask for no card"):
-            plain = await self._at_once(count, PLAIN)
+            plain = await self._creators.several(count, PLAIN, count)
             await self._creators.clear()
         await wait_for_quiet(self._folder, self._sizes.patience)
         began = time.perf_counter()
         async with show_progress(self._progress, f"{count} pods at once for {slots} cards"):
-            made = await self._at_once(count, CARD)
+            made = await self._creators.several(count, CARD, count)
             await self._until(lambda: len(self._served()) >= min(slots, count), "every card to be given")
         return _judged(made, plain, self._served(), slots, time.perf_counter() - began)
-
-    async def _at_once(self, count: int, resource: str) -> list[Creation]:
-        """So many creations at the same moment; raises UserError where one is refused."""
-        made = await asyncio.gather(*(self._creators.create(TEAMS[at % len(TEAMS)], resource) for at in range(count)))
-        if refused := next((creation.refusal for creation in made if not creation.pod), ""):
-            raise UserError(f"a pod that asks for {resource} was refused: {refused}")
-        return made
 
     async def _freed(self) -> list[float]:
         """Seconds from a freed card to the next pod's release."""
