@@ -37,18 +37,14 @@ class Log:
         self.uses |= audit.read(whole, names.NAMESPACE)
         return self.uses
 
-    def missing(self, wanted: Iterable[Wanted]) -> list[Wanted]:
-        """Those of the requests that nobody has made yet under his own name."""
-        made = {(use.account, use.verb, use.resource) for use in self.refresh() if use.program == use.account}
-        return [each for each in wanted if each not in made]
-
-    def namespaces(self, wanted: Wanted) -> set[str]:
-        """In which namespaces somebody has made such a request under his own name."""
-        return {
-            use.namespace
+    def missing(self, wanted: Iterable[Wanted], namespace: str | None = None) -> list[Wanted]:
+        """Those of the requests that nobody has made yet under his own name, anywhere or in that namespace."""
+        made = {
+            (use.account, use.verb, use.resource)
             for use in self.refresh()
-            if (use.account, use.verb, use.resource) == wanted and use.program == use.account
+            if use.program == use.account and namespace in (None, use.namespace)
         }
+        return [each for each in wanted if each not in made]
 
     async def seen(self, wanted: Iterable[Wanted], seconds: float) -> None:
         """Give them the time to ask; whoever has not by then is still `missing`."""
@@ -59,11 +55,15 @@ class Log:
             await asyncio.sleep(0.1)
 
     async def shows(
-        self, wanted: Iterable[Wanted], again: Callable[[], Awaitable[None]], seconds: float = PATIENCE
+        self,
+        wanted: Iterable[Wanted],
+        again: Callable[[], Awaitable[None]],
+        seconds: float = PATIENCE,
+        namespace: str | None = None,
     ) -> None:
         """Do something again until all of the requests have been made; for what only a race brings about."""
         wanted, deadline = tuple(wanted), time.monotonic() + seconds
-        while left := self.missing(wanted):
+        while left := self.missing(wanted, namespace):
             assert time.monotonic() < deadline, f"never asked in {seconds} s: {left}"
             await again()
             await asyncio.sleep(0)

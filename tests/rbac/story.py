@@ -27,7 +27,7 @@ from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
 from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
-from tests.kit.waiting import PATIENCE, until
+from tests.kit.waiting import PATIENCE
 from tests.webhook import direct
 
 if TYPE_CHECKING:
@@ -146,19 +146,18 @@ class Story:
     async def _tells_beside_others(self, namespace: str) -> None:
         """Somebody else writes a pod that is to be told why it waits, so that its version is read by quorum."""
 
-        def is_read() -> bool:
-            return namespace in self.log.namespaces((names.POOL_CONTROLLER, "get", "pods"))
+        wanted = [(names.POOL_CONTROLLER, "get", "pods")]
 
-        async def tells() -> bool:
+        async def tell() -> None:
             await self.people.pod("again", namespace, "waited-for")
             await self.until(
-                lambda: is_read() or self._is_told(namespace, "again"), f"pod again of {namespace} to be told"
+                lambda: self._is_told(namespace, "again") or not self.log.missing(wanted, namespace),
+                f"pod again of {namespace} to be told",
             )
             await self.people.remove(resources.POD, "again", namespace)
-            return is_read()
 
         async with self.nudged((resources.POD, "again"), namespace=namespace):
-            await until(tells, f"{names.POOL_CONTROLLER} to read a pod of {namespace} that somebody else writes")
+            await self.log.shows(wanted, tell, namespace=namespace)
 
     def _is_told(self, namespace: str, name: str) -> bool:
         found = [pod for pod in self.people.pods(namespace) if pod.name == name]
