@@ -62,7 +62,7 @@ async def driver(request: pytest.FixtureRequest, world: World, kubelet: Kubelet,
 
 
 async def offers(driver: Driver, pool: str, slots: int) -> None:
-    """Kubelet has taken what it was told: when is up to kubelet, and the plugin allocates what it offers alone."""
+    """Wait until kubelet shows so many slots: it reads a list when it comes to it, whatever has been written since."""
     await driver.world.until(lambda: driver.allocatable(pool), slots)
 
 
