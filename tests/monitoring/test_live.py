@@ -24,7 +24,7 @@ from sim import prometheus
 from sim.controlplane import ControlPlane
 from sim.prometheus import Prometheus
 from sim.view import View
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, eventually, until
 from tests.monitoring.rules import alerts, groups, metrics_in
 from tests.monitoring.test_dashboards import BOARDS, panels
 from tests.slice.people import People
@@ -49,8 +49,13 @@ class Seen(NamedTuple):
     since: float
 
 
-async def play(plane: ControlPlane) -> None:
+async def play(plane: ControlPlane, scraper: Prometheus) -> None:
     """A pool of a node's cards; a pod out of its queue, one that has a card, one that waits, one that is refused."""
+
+    def scraped() -> bool:
+        """Whether the pool's counters were read while they are 0, without which none of them has risen."""
+        return bool(scraper.samples(f'gpupool_queue_released_total{{pool="{POOL}"}} == 0', time.time() - EVERY))
+
     async with View(plane.kubeconfig) as view:
         people = People(plane, view)
         await people.ready_nodes()
@@ -61,6 +66,7 @@ async def play(plane: ControlPlane) -> None:
         for card in cards:
             await people.annotate(card, POOL)
         await people.offered(POOL, len(cards))
+        await until(scraped, "Prometheus to read the counters of the pool", every=0.2)
         await people.pod("early", TEAM, POOL)
         await people.running(TEAM, 1)
         await people.pod("queued", TEAM, POOL, ALL)
@@ -108,19 +114,12 @@ def seen(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     assert PROGRAM is not None
     with prometheus.running(PROGRAM, folder, settings) as made:
         since = time.time()
-        until(lambda: not made.unreached, lambda: str(made.unreached))
+        eventually(lambda: not made.unreached, lambda: str(made.unreached))
         try:
-            asyncio.run(play(cluster))
+            asyncio.run(play(cluster, made))
             yield Seen(made, since)
         finally:
             asyncio.run(clear(cluster))
-
-
-def until(holds: Any, told: Any) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.2)
 
 
 FALLBACK = re.compile(r" or (vector\(0\)|0 \* max by \(pool\) \(gpupool_assignments(\{[^{}]*\})?\))$")
@@ -162,7 +161,7 @@ def test_a_panel_has_data(seen: Seen, where: str) -> None:
     def has_data() -> bool:
         return any(not math.isnan(value) for _, found in seen.prometheus.samples(expr, seen.since) for value in found)
 
-    until(has_data, lambda: f"no data for {expr}")
+    eventually(has_data, lambda: f"no data for {expr}")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_every_alert_can_be_judged(seen: Seen) -> None:
     def rules() -> list[dict[str, Any]]:
         return [rule for group in seen.prometheus.ask("rules")["groups"] for rule in group["rules"]]
 
-    until(lambda: all(rule["health"] != "unknown" for rule in rules()), lambda: "rules are not evaluated")
+    eventually(lambda: all(rule["health"] != "unknown" for rule in rules()), lambda: "rules are not evaluated")
     assert {rule["name"]: rule.get("lastError", "") for rule in rules()} == {alert.name: "" for alert in alerts()}
     assert {rule["health"] for rule in rules()} == {"ok"}
     # Nothing is wrong with this cluster that an alert about the module itself would tell.
@@ -192,7 +191,7 @@ def test_every_alert_can_be_judged(seen: Seen) -> None:
 
 def test_the_metrics_of_the_alerts_are_there(seen: Seen) -> None:
     """But for those that exist only while something is wrong."""
-    rare = {"gpu_device_faulted", "gpu_fuse_held"}
+    rare = {"gpu_device_faulted", "gpu_fuse_held", "gpu_software_skew"}
     read = {name for alert in alerts() for name in metrics_in(alert.expr)} - rare
     there = set(seen.prometheus.ask("label/__name__/values"))
     assert read - there == set()
@@ -220,7 +219,7 @@ def test_the_use_of_a_card_is_told_by_the_namespace_and_the_pod_that_has_it(seen
         found = [labels for labels, _ in seen.prometheus.samples(expr, time.time() - EVERY)]
         return {tuple(labels.get(key) for key in ("namespace", "pod", "container")) for labels in found}
 
-    until(
+    eventually(
         lambda: users(f'DCGM_FI_DEV_GPU_UTIL{{namespace="{TEAM}"}}') == {(TEAM, "first", "main")},
         lambda: f"named are {users('DCGM_FI_DEV_GPU_UTIL')}",
     )
@@ -234,7 +233,7 @@ def test_the_pool_is_told_as_it_is(seen: Seen) -> None:
         return [found[-1] for _, found in seen.prometheus.samples(expr, time.time() - EVERY)]
 
     resource = names.resource_name(POOL).replace(".", "_").replace("/", "_").replace("-", "_")
-    until(lambda: now(f'gpupool_capacity_used{{pool="{POOL}"}}') == [1], lambda: "used is not 1")
+    eventually(lambda: now(f'gpupool_capacity_used{{pool="{POOL}"}}') == [1], lambda: "used is not 1")
     assert now(f'sum(kube_node_status_allocatable{{resource="{resource}"}})') == [3]
     assert now(f'sum(gpupool_node_slots{{pool="{POOL}"}})') == [3]
     assert now(f'gpupool_assignments{{pool="{POOL}"}}') == [3]
