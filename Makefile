@@ -33,8 +33,8 @@ $(STAMP): requirements.lock requirements-go.lock
 venv: $(STAMP)
 
 .PHONY: demo
-demo: venv ## one card's story on a real control plane; KEEP=1 leaves it up
-	@$(PY) -m sim demo $(if $(KEEP),--keep)
+demo: venv ## one card's story on a real control plane; DRIVER=1 a bare node's; KEEP=1 leaves it up
+	@$(PY) -m sim demo $(if $(KEEP),--keep) $(if $(DRIVER),--driver)
 
 # Tests that are chosen run one after another, so that a debugger can be used; WORKERS=4 says otherwise.
 side_by_side = -n $(or $(WORKERS),$(if $(T),0,auto))
@@ -138,8 +138,8 @@ format: venv ## put the code into its form
 	@$(VENV)/bin/ruff check --fix --quiet . ; $(VENV)/bin/ruff format .
 
 .PHONY: up
-up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1
-	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)"
+up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1; DRIVER=1 brings drivers
+	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)" $(if $(DRIVER),--driver)
 
 .PHONY: down
 down: venv ## end that cluster and remove its data

@@ -69,6 +69,14 @@ def pools(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return _listed(parsed_args, resources.GPUPOOL)
 
 
+def drivers(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """What may follow `driver`: its actions and GPUDrivers; after `retry` nodes."""
+    words = getattr(parsed_args, "words", None) or []
+    if words[:1] == ["retry"]:
+        return nodes(parsed_args)
+    return [*([] if words else ["status", "retry"]), *_listed(parsed_args, resources.GPUDRIVER)]
+
+
 def namespaces(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """Namespaces."""
     return _listed(parsed_args, resources.NAMESPACE)

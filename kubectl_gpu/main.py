@@ -53,7 +53,7 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, explaining, keeping, kueue, listing, queueing, releasing, versions
+    from kubectl_gpu import assigning, drivers, explaining, keeping, kueue, listing, queueing, releasing, versions
     from kubectl_gpu.cluster import connected
 
     commands = {
@@ -61,6 +61,7 @@ async def _command(args: argparse.Namespace) -> int:
         "cards": listing.cards,
         "pools": listing.pools,
         "versions": versions.versions,
+        "driver": drivers.driver,
         "queue": queueing.queue,
         "release": releasing.release,
         "assign": assigning.assign,

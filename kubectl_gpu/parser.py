@@ -18,6 +18,8 @@ EXAMPLES = """examples:
   kubectl gpu cards --state Unassigned                cards that are in no pool
   kubectl gpu cards --pool training -o json           GPUDevices, for a program
   kubectl gpu versions --skew                         what differs from node to node, or from what is wanted
+  kubectl gpu driver                                  the drivers that the module brings onto nodes
+  kubectl gpu driver main                             one of them: which nodes are how far, and what keeps them
   kubectl gpu assign gpu-1-0000-19-00-0 training      one card into a pool (its inventoryID will do, too)
   kubectl gpu assign --node gpu-1 training --wait     all free cards of a node, until they are offered
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
@@ -77,6 +79,7 @@ def build() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
     _lists(commands)
     _versions(commands)
+    _driver(commands)
     _queue(commands)
     _changes(commands)
     _explain(commands)
@@ -144,6 +147,24 @@ def _versions(commands: Any) -> None:
     command.add_argument("-l", "--selector", help="labels of GPUNodeInventories, as kubectl takes them")
     command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
     command.add_argument("--no-headers", action="store_true", help="no headings in a table")
+
+
+def _driver(commands: Any) -> None:
+    command = _command(
+        commands,
+        "driver",
+        "list the drivers that the module brings onto nodes; with a name that one and its nodes",
+        epilog="driver [status]            all drivers\n"
+        "driver [status] <driver>   one, with its nodes and what keeps them\n"
+        "driver retry <node…>       try nodes again that failed",
+    )
+    words = command.add_argument(
+        "words", nargs="*", metavar="[status] [driver] | retry node", help="a driver, or nodes"
+    )
+    _completed(words, completion.drivers)
+    command.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
+    command.add_argument("--no-headers", action="store_true", help="no headings in a table")
+    _dry_run(command)
 
 
 def _queue(commands: Any) -> None:

@@ -11,6 +11,7 @@ ROLES = {
     "device-plugin": "nodeagent.deviceplugin.__main__",
     "mig-manager": "nodeagent.mig.__main__",
     "toolkit": "nodeagent.toolkit.__main__",
+    "driver": "nodeagent.driver.__main__",
 }
 USAGE = f"usage: nodeagent {{{','.join(ROLES)}}} [flags]; nodeagent ROLE --help tells the flags of a role"
 

@@ -10,6 +10,10 @@ from pathlib import Path
 from tools.errors import UserError
 
 RUN = Path(".run")
+PROFILE_HELP = (
+    "their shapes, as h100-sxm-8=2,no-gpu=5; a wrong one lists them; l40s-4@ubuntu24.04+bare is one of that system,"
+    " without a driver"
+)
 _HALF = "half up: a `make up` is at work or did not come to its end; in the latter case `make down` ends what is there"
 
 
@@ -22,11 +26,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start a cluster with the module on it, and leave it running")
     up.add_argument("--nodes", type=_count, default=4, help="simulated GPU nodes (default: 4; 0 to add your own)")
-    up.add_argument("--profile", default="", help="their shapes, as h100-sxm-8=2,no-gpu=5; a wrong one lists them")
+    up.add_argument("--profile", default="", help=PROFILE_HELP)
+    up.add_argument("--driver", action="store_true", help="let the module bring drivers onto nodes that have none")
     commands.add_parser("down", help="end the cluster of this directory and remove its data")
     show = commands.add_parser("status", help="what runs in this directory")
     show.add_argument("-o", "--output", choices=("text", "json"), default="text")
     demo = commands.add_parser("demo", help="play the story of one card, from the node to a running pod")
+    demo.add_argument("--driver", action="store_true", help="play how a bare node gets its driver")
     demo.add_argument("--keep", action="store_true", help="leave the cluster up afterwards")
     return parser
 
@@ -61,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         case _:
             from sim.demo import story
 
-            return story.play(args.dir, keep=args.keep)
+            return story.play(args.dir, keep=args.keep, driver=args.driver)
 
 
 def _up(args: argparse.Namespace) -> int:
@@ -81,7 +87,8 @@ def _up(args: argparse.Namespace) -> int:
             do="`make down` first, unless another `make up` is at work: then wait for it",
         )
     try:
-        plane = bring_up(args.dir, Options(nodes=args.nodes, profile=args.profile), programs.for_stream())
+        options = Options(nodes=args.nodes, profile=args.profile, driver=args.driver)
+        plane = bring_up(args.dir, options, programs.for_stream())
     except UserError:
         if controlplane.status(args.dir).up:
             logs = _absolute(args.dir) / "logs"

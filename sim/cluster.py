@@ -23,8 +23,8 @@ from sim.controlplane.state import write_atomically
 from sim.module.balance import NAME as BALANCER
 from sim.module.balance import webhook_processes
 from sim.module.identities import kubeconfig_for
-from sim.module.install import Tools, install_chart, install_crds
-from sim.module.processes import MODULES, Timers, agent_process, exporter_url, module_process
+from sim.module.install import Tools, apply_settings, install_chart, install_crds
+from sim.module.processes import MODULES, OPTIONAL, Timers, agent_process, exporter_url, module_process
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from tools import programs
 from tools.errors import UserError
@@ -45,6 +45,8 @@ class Options:
     """Shapes of the nodes, as `h100-sxm-8=2,no-gpu=5`; empty for the usual mix."""
     module: Sequence[str] = tuple(MODULES)
     """The processes of the module that are started."""
+    driver: bool = False
+    """Whether the module brings drivers onto nodes: one process more, and the chart's `driver.enabled`."""
     agent: bool = True
     timers: Timers = field(default_factory=Timers)
     webhooks: int = 2
@@ -55,6 +57,11 @@ class Options:
     """What the API server writes into logs/audit.log about requests; without one it keeps no such log."""
     apiserver_flags: Sequence[str] = ()
     """Flags of kube-apiserver beside ours; one of the same name replaces ours."""
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """Names of all processes of the module that are started."""
+        return (*self.module, *(tuple(OPTIONAL) if self.driver else ()))
 
 
 def bring_up(folder: Path, options: Options, progress: Progress | None = None) -> ControlPlane:
@@ -77,7 +84,7 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     if manifests:
         with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
             asyncio.run(_add_nodes(plane.kubeconfig, manifests))
-    facts = {"processes": list(options.module), "nodes": len(manifests), "warnings": tools.warnings}
+    facts = {"processes": list(options.processes), "nodes": len(manifests), "warnings": tools.warnings}
     write_atomically(Layout(plane.dir).module, json.dumps(facts, indent=1) + "\n")
     return plane
 
@@ -93,7 +100,11 @@ def put_module(plane: ControlPlane, tools: Tools, options: Options, progress: Pr
     with progress.task("installing CRDs, RBAC, webhook and policies") as task:
         install_crds(tools)
         task.update(1, 2, "the chart")
-        install_chart(tools, {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", **options.values})
+        values = {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}"}
+        drivers = {"gpuControlPlane.driver.enabled": "true"} if options.driver else {}
+        install_chart(tools, {**values, **drivers, **options.values})
+        if options.driver:
+            apply_settings(tools, {"driver": {"enabled": True}})
     with progress.task("starting the module's processes") as task:
         flags = {names.BOOTSTRAP: (f"--exporter-url={exporter_url(exporter_port)}",)}
         _start(plane, _module(plane, tools, options, flags, port), task)
@@ -126,17 +137,18 @@ def _module(
     `port`: where the API server looks for the webhook.
     """
     folder = plane.dir / "pki" / "identities"
-    ports = free_ports(len(options.module) + 1 + 2 * options.webhooks)
-    health = dict(zip(options.module, ports, strict=False))
+    count = len(options.processes)
+    ports = free_ports(count + 1 + 2 * options.webhooks)
+    health = dict(zip(options.processes, ports, strict=False))
 
     def process(name: str) -> list[ProcessSpec]:
         config = kubeconfig_for(plane, tools, name, folder)
         if name == names.WEBHOOK:
-            return webhook_processes(config, port, ports[len(options.module) :], options.timers)
+            return webhook_processes(config, port, ports[count:], options.timers)
         return [module_process(name, config, health[name], options.timers, *flags.get(name, ()))]
 
-    with ThreadPoolExecutor(len(options.module) or 1) as pool:
-        return [spec for specs in pool.map(process, options.module) for spec in specs]
+    with ThreadPoolExecutor(count or 1) as pool:
+        return [spec for specs in pool.map(process, options.processes) for spec in specs]
 
 
 def _start(plane: ControlPlane, specs: Sequence[ProcessSpec], task: Task) -> None:

@@ -19,6 +19,7 @@ from pydantic import Field
 from controllers.api import resources
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node, Pod
@@ -71,6 +72,7 @@ class View:
         self.devices: Store[GPUDevice] = Store("GPUDevice")
         self.inventories: Store[GPUNodeInventory] = Store("GPUNodeInventory")
         self.pools: Store[GPUPool] = Store("GPUPool")
+        self.drivers: Store[GPUDriver] = Store("GPUDriver")
         self.nodes: Store[Node] = Store("Node")
         self.features: Store[NodeFeature] = Store("NodeFeature")
         self.pods: Store[Pod] = Store("Pod")
@@ -82,6 +84,7 @@ class View:
             (resources.GPUDEVICE, GPUDevice, self.devices),
             (resources.GPUNODEINVENTORY, GPUNodeInventory, self.inventories),
             (resources.GPUPOOL, GPUPool, self.pools),
+            (resources.GPUDRIVER, GPUDriver, self.drivers),
             (resources.NODE, Node, self.nodes),
             (resources.NODEFEATURE, NodeFeature, self.features),
             (resources.POD, Pod, self.pods),

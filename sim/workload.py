@@ -27,3 +27,13 @@ def gpu_pod(name: str, pool: str | None, units: int = 1, **spec: Any) -> dict[st
 def gpupool(name: str, **spec: Any) -> dict[str, Any]:
     """A GPUPool with this spec, in JSON."""
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GPUPool", "metadata": {"name": name}, "spec": spec}
+
+
+def gpudriver(name: str, version: str, **spec: Any) -> dict[str, Any]:
+    """A GPUDriver of that version."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "GPUDriver",
+        "metadata": {"name": name},
+        "spec": {"version": version, **spec},
+    }

@@ -22,6 +22,12 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller'
 {{- end -}}
 
+{{- /* CEL: who asks is neither gpu-driver-controller, nor a controller of the cluster that ends pods of nodes and of
+       DaemonSets that are gone, nor a kubelet. */ -}}
+{{- define "gpu-control-plane.notOfDrivers" -}}
+!(request.userInfo.username in ['{{ include "gpu-control-plane.userPrefix" . }}gpu-driver-controller', {{ include "gpu-control-plane.cleaners" . }}, 'system:serviceaccount:kube-system:daemon-set-controller', 'system:serviceaccount:kube-system:pod-garbage-collector', 'system:serviceaccount:kube-system:node-controller', 'system:kube-controller-manager']) && !(has(request.userInfo.groups) && request.userInfo.groups.exists(g, g == 'system:nodes'))
+{{- end -}}
+
 {{- /* CEL: the pod asks for a resource of ours, or a container of it names so many resources (more than 64) that nobody
        looks whether ours is among them: the API server's time for that grows with their square. Whoever is asked because
        of it looks. It must never end in an error, since an error refuses the pod: each field is asked for with has(),

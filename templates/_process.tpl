@@ -1,4 +1,4 @@
-{{- /* One of the four processes. Each is a dict, made in its own folder by a helper named after it:
+{{- /* One of the processes. Each is a dict, made in its own folder by a helper named after it:
          root      the chart's context
          name      of the process, its ServiceAccount, Deployment and Lease
          module    what python3 -m starts

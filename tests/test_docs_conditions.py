@@ -22,7 +22,7 @@ NO_PLANNERS = ("formerly.py", "gpudevice.py", "gpunodeinventory.py")
 """Files that spell words which are not given there."""
 CODE = [
     path
-    for folder in ("controllers", "nodeagent/validate")
+    for folder in ("controllers", "nodeagent/driver", "nodeagent/validate")
     for path in sorted((ROOT / folder).rglob("*.py"))
     if ("reasons" not in path.parts or path.name == "__init__.py") and path.name not in NO_PLANNERS
 ]
@@ -31,6 +31,8 @@ SCOPES = {
     "card": (reasons.DEVICE, reasons.DEVICE_OWNERS),
     "pool": (reasons.POOL, reasons.POOL_OWNERS),
     "pod": (reasons.POD, reasons.POD_OWNERS),
+    "kube-node": (reasons.KUBE_NODE, reasons.KUBE_NODE_OWNERS),
+    "driver": (reasons.DRIVER, reasons.DRIVER_OWNERS),
 }
 NEIGHBOURS = re.compile(r"^(the same|as above|see above)\b|; the same\b")
 """What a cure cannot say: kubectl prints it without the rows around it."""

@@ -11,16 +11,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from controllers.api.components import OWN_ENV
-from controllers.api.image_reference import split_reference
+from controllers.api.image_reference import DIGEST, PATH, TAG, split_reference
 from controllers.api.quantity import Quantities, amount
 from controllers.api.record import Atomic, record
 
-_PATH = r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-_DIGEST = r"sha256:[0-9a-f]{64}"
-_REPOSITORY = rf"^{_PATH}$"
-_IMAGE = rf"^{_PATH}(:{_TAG})?(@{_DIGEST})?$"
-_VERSION = rf"^({_DIGEST}|{_TAG}(@{_DIGEST})?)$"
+_REPOSITORY = rf"^{PATH}$"
+_IMAGE = rf"^{PATH}(:{TAG})?(@{DIGEST})?$"
+_VERSION = rf"^({DIGEST}|{TAG}(@{DIGEST})?)$"
 _ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 
 

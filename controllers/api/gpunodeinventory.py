@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from controllers.api.driver_work import DriverWork, LastDriverWork
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record
 from controllers.api.software import SoftwareVersion
 
 Stage = Literal[
     "NotWanted",
+    "DriverWork",
     "Node",
     "Agent",
     "Driver",
@@ -174,6 +176,10 @@ class GPUNodeInventoryStatus:
     """Versions of what runs on the node, from the kernel to the module's components."""
     pools: InventoryPools | None = None
     """Pools of the node's cards."""
+    driver_work: DriverWork | None = None
+    """What gpu-driver-controller does to the node."""
+    last_driver_work: LastDriverWork | None = None
+    """How its last work on the node ended."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
     """Conditions of the node, from ManagedDisabled to ReadyForPooling."""
 

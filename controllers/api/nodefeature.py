@@ -99,6 +99,7 @@ class AttributeFeatures:
     toolkit: Attributes | None = Field(default=None, alias=names.FEATURE_TOOLKIT)
     validation: Attributes | None = Field(default=None, alias=names.FEATURE_VALIDATION)
     agent: Attributes | None = Field(default=None, alias=names.FEATURE_AGENT)
+    system: Attributes | None = Field(default=None, alias=names.FEATURE_SYSTEM)
 
 
 @record

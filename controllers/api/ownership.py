@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons
-from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
+from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUNODEINVENTORY, GPUPOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ PROCESSES: Final = {
     names.MANAGER_ADMISSION: names.WEBHOOK,
     names.MANAGER_PLUGIN: names.MANAGER_PLUGIN,
     names.MANAGER_MIG: names.MANAGER_MIG,
+    names.MANAGER_DRIVER: names.DRIVER_CONTROLLER,
 }
 """A process's ServiceAccount by its field manager."""
 
@@ -56,6 +57,7 @@ OWNED: Final = (
             names.MANAGER_INVENTORY: ("hw",),
             names.MANAGER_BOOTSTRAP: ("driver", "monitoring", "bootstrap", "software"),
             names.MANAGER_POOL: ("pools",),
+            names.MANAGER_DRIVER: ("driverWork", "lastDriverWork"),
         },
         reasons.NODE_OWNERS,
     ),
@@ -76,6 +78,24 @@ OWNED: Final = (
             ),
         },
         reasons.POOL_OWNERS,
+    ),
+    Status(
+        GPUDRIVER,
+        {
+            names.MANAGER_DRIVER: (
+                "observedGeneration",
+                "target",
+                "current",
+                "revisions",
+                "counts",
+                "state",
+                "strata",
+                "versions",
+                "nodes",
+                "truncated",
+            ),
+        },
+        reasons.DRIVER_OWNERS,
     ),
 )
 

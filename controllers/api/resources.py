@@ -36,6 +36,7 @@ GPUNODEINVENTORY: Final = Resource(
     names.GROUP, names.VERSION, "gpunodeinventories", "GPUNodeInventory", namespaced=False
 )
 GPUPOOL: Final = Resource(names.GROUP, names.VERSION, "gpupools", "GPUPool", namespaced=False)
+GPUDRIVER: Final = Resource(names.GROUP, names.VERSION, "gpudrivers", "GPUDriver", namespaced=False)
 MODULECONFIG: Final = Resource("deckhouse.io", "v1alpha1", "moduleconfigs", "ModuleConfig", namespaced=False)
 NODEFEATURE: Final = Resource("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature", namespaced=True)
 NODEFEATURERULE: Final = Resource(

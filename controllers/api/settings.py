@@ -183,6 +183,20 @@ class PoolSettings:
 
 
 @record
+class DriverSettings:
+    """Whether and how the module brings drivers onto nodes."""
+
+    enabled: bool = False
+    """Whether gpu-driver-controller runs, which follows objects GPUDriver; without any it does nothing."""
+    install_parallel: Annotated[int, Field(ge=1, le=1000)] = 50
+    """Nodes without a driver that get one at the same time."""
+    prefetch_parallel: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Nodes that are looked at, and pull the driver's image for that, at the same time."""
+    reboot_sentinel: bool = False
+    """Whether a node that needs a reboot gets the file /var/run/reboot-required, which kured and others read."""
+
+
+@record
 class HealthSettings:
     """When cards and nodes are taken out of service."""
 
@@ -239,6 +253,8 @@ class Settings:
     """How containers get their cards: by CDI, by device nodes, or (Auto) by CDI where the node's runtime applies it."""
     health: HealthSettings = Field(default_factory=HealthSettings)
     """When cards and nodes are taken out of service."""
+    driver: DriverSettings = Field(default_factory=DriverSettings)
+    """Whether and how the module brings drivers onto nodes."""
     log_level: Literal["Debug", "Info", "Warn", "Error"] = "Info"
     """Least severe messages that are logged."""
     # From here on values of the chart, which no process follows.

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from controllers.api.conditions import Finding
     from controllers.api.meta import KubeObject
 
-OPERANDS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_COMPONENT)
+OPERANDS = Scope(namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT},!{names.LABEL_DRIVER}")
+"""Not drivers, nor what looks for them: those are another process's."""
 ALL = "all"
 """The only key of the components' loop."""
 EXPORTER_URL = f"http://{{host}}:{EXPORTER_PORT}/metrics"

@@ -5,7 +5,8 @@ are only those that were allowed and whose status is not in the caches yet: two 
 and what the first was allowed is counted for the second although nobody has written it. Used from one event loop.
 
 Denied is what is concluded from silence. What shows that a node is bad takes it out whatever the share, and counts as
-out for the others (ADR 0026). Cards are never denied: their faults are measured.
+out for the others (ADR 0026). Cards are never denied: their faults are measured. A node whose driver is changed is
+out by decision: it is neither denied nor counted.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class DisruptionBudget:
         self._allowed: set[str] = set()
         self._denied: set[str] = set()
 
-    def admit(self, node: str, found: Assessment | None) -> str:
-        """Let a node leave service, where it should; else why it must stay, as a clause."""
+    def admit(self, node: str, found: Assessment | None, now: float) -> str:
+        """Let a node leave service, where it should; else why it must stay, as a clause. `now` in epoch seconds."""
         if found is None or not found.stays_out:
             self._allowed.discard(node)
         if found is None or not found.node_out:
             return self._allow(node)
         if not found.evident:
-            total, out = self._world.fleet(self._allowed)
+            total, out = self._world.fleet(now, self._allowed)
             if node in admit({*out, *self._allowed}, [node], total, self._percent()).denied:
                 return self._deny(node)
         self._allowed.add(node)

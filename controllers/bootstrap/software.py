@@ -65,8 +65,8 @@ def _of_operands(known: Assessment) -> Iterable[SoftwareVersion]:
         if running:
             wanted = _listed(one.wanted for one in found)
             yield SoftwareVersion(component=component, running=running, wanted=wanted)
-    # Away for MIG work, or until its DaemonSet that somebody deleted is back.
-    for component in known.progress.gates | known.state.suspended.closed:
+    # Away for MIG work or for the driver's, or until its DaemonSet that somebody deleted is back.
+    for component in known.progress.gates | known.state.closed:
         if component in before and component not in there:
             yield before[component]
 

@@ -10,6 +10,7 @@ from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.bootstrap.software import operand_versions
 from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
+from controllers.domain.driver.node_work import work_on
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -98,22 +99,29 @@ class World:
         pods = self.pods.by(BY_COMPONENT, component)
         return {pod.node for pod in pods if pod.node and pod.metadata.labels.get(names.LABEL_APP) == made.name}
 
-    def fleet(self, allowed: Collection[str] = ()) -> tuple[int, list[str]]:
+    def fleet(self, now: float, allowed: Collection[str] = ()) -> tuple[int, list[str]]:
         """How many nodes are in service or should be, and those that are not although pools have cards there.
 
         So do those that left service by themselves, as their status says or, where that is not seen yet, `allowed`.
+        Those that are out for the sake of their driver are neither: they would use up the room of real failures.
         """
         gone = self.inventories.by(OUT, OUT)
         out = [
             one.name
             for one in gone
-            if _is_disrupted(one) or one.name in allowed or any(map(pool_of, self.cards(one.name)))
+            if not self._is_planned(one, now)
+            and (_is_disrupted(one) or one.name in allowed or any(map(pool_of, self.cards(one.name))))
         ]
         return len(self.inventories) - len(gone) + len(out), out
 
+    def _is_planned(self, inventory: GPUNodeInventory, now: float) -> bool:
+        node, work = self.nodes.get(inventory.name), inventory.status.driver_work
+        return node is not None and work_on(work, node, now).is_planned
+
     def gated(self, gates: Collection[str]) -> set[str]:
-        """Nodes that carry one of these labels, also where inventory knows no GPU node any more."""
-        return {node.name for node in self.nodes if not node.metadata.labels.keys().isdisjoint(gates)}
+        """Nodes with one of these labels or our condition, also where inventory knows no GPU node any more."""
+        marked = (one for one in self.nodes if _has_condition(one) or not one.metadata.labels.keys().isdisjoint(gates))
+        return {node.name for node in marked}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""
@@ -138,6 +146,10 @@ def _runs_under(pod: Pod) -> tuple[str, ...]:
 def _named(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The RuntimeClass that the spec of a pod names."""
     return (name,) if (name := spec.get(RUNS_UNDER)) else ()
+
+
+def _has_condition(node: Node) -> bool:
+    return any(one.type == names.NODE_READY for one in node.status.conditions)
 
 
 def _is_disrupted(inventory: GPUNodeInventory) -> bool:

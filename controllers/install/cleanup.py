@@ -18,7 +18,7 @@ from controllers.api import names, resources
 from controllers.components.reconcile import deletions, is_leaving
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import leftovers
-from controllers.install.dismantle import release, ungate, unmark
+from controllers.install.dismantle import forget_ready, release, release_driver, ungate, unmark
 from controllers.install.observed import MODULE_CONFIGS, OURS, WRITERS, is_ours
 from controllers.runtime.plan import Action, Delete, ref
 
@@ -78,8 +78,13 @@ def _withdraw(seen: Observed) -> tuple[list[Action], list[str]]:
 
 
 def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[str]]:
-    """Our marks on nodes and on pods that wait, what our programs read, and the finalizers."""
-    actions: list[Action] = [action for node in seen.of(resources.NODE) for action in unmark(node)]
+    """Our marks on nodes and on pods that wait, what our programs read, and the finalizers.
+
+    Of one node one write at a time: the next is on the version that the first one made.
+    """
+    actions: list[Action] = [
+        action for node in seen.of(resources.NODE) for action in (unmark(node) or forget_ready(node))
+    ]
     if not keep_records:
         actions += [action for pod in seen.unbound if not is_leaving(pod) for action in ungate(pod)]
     configs = [one for one in seen.of(resources.CONFIGMAP) if _is_operand(one)]
@@ -94,6 +99,7 @@ def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[st
     actions += _deletions(resources.SECRET, seen.of(resources.SECRET))
     actions += _deletions(resources.LEASE, seen.of(resources.LEASE))
     actions += [action for pool in seen.of(resources.GPUPOOL) for action in release(pool)]
+    actions += [action for driver in seen.of(resources.GPUDRIVER) for action in release_driver(driver)]
     return actions, []
 
 
@@ -101,7 +107,7 @@ def _forget(seen: Observed) -> tuple[list[Action], list[str]]:
     """The custom resources, and then their definitions."""
     actions: list[Action] = []
     waits = []
-    for kind in (resources.GPUPOOL, resources.GPUDEVICE, resources.GPUNODEINVENTORY):
+    for kind in (resources.GPUPOOL, resources.GPUDRIVER, resources.GPUDEVICE, resources.GPUNODEINVENTORY):
         actions += _deletions(kind, seen.of(kind))
         waits += [
             f"{kind.kind} {one.name} is held by finalizers of others: {', '.join(one.metadata.finalizers)}"
@@ -123,8 +129,9 @@ def _deletions(kind: Resource, objects: Iterable[KubeObject]) -> list[Action]:
 
 
 def _is_operand(obj: KubeObject) -> bool:
-    """Whether a controller of ours made it, not the chart."""
-    return is_ours(obj) and names.LABEL_COMPONENT in obj.metadata.labels
+    """Whether a controller of ours made it, not the chart, and it goes: a driver stays, since pods compute on it."""
+    labels = obj.metadata.labels
+    return is_ours(obj) and names.LABEL_COMPONENT in labels and names.DRIVER_VARIANT not in labels
 
 
 def _running(seen: Observed, pods: list[Pod]) -> list[str]:

@@ -13,6 +13,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import is_true
 from controllers.api.crdgen import crd
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.install.observed import MODULE_CONFIGS, is_ours
@@ -43,6 +44,7 @@ def wanted() -> dict[str, dict[str, Any]]:
         crd(resources.GPUDEVICE, GPUDevice),
         crd(resources.GPUNODEINVENTORY, GPUNodeInventory),
         crd(resources.GPUPOOL, GPUPool),
+        crd(resources.GPUDRIVER, GPUDriver),
         _module_config(),
     ]
     return {one["metadata"]["name"]: one for one in made}

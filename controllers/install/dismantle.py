@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.resources import GPUPOOL, NODE, POD
+from controllers.api.resources import GPUDRIVER, GPUPOOL, NODE, POD
 from controllers.domain.node_marks import unmarked
-from controllers.runtime.plan import Action, Merge, ref
+from controllers.runtime.plan import Action, JSONPatch, Merge, ref
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.meta import KubeObject
+    from controllers.api.resources import Resource
     from controllers.install.observed import GatedPod
 
 
@@ -24,13 +25,31 @@ def unmark(node: Node) -> list[Action]:
     return [Merge(ref(NODE, node), node.metadata.resource_version, body)] if body else []
 
 
+def forget_ready(node: Node) -> list[Action]:
+    """The write that takes our condition off a node; none where it is not there."""
+    at = next((at for at, one in enumerate(node.status.conditions) if one.type == names.NODE_READY), None)
+    if at is None:
+        return []
+    gone = {"op": "remove", "path": f"/status/conditions/{at}"}
+    return [JSONPatch(ref(NODE, node), node.metadata.resource_version, (gone,), subresource="status")]
+
+
 def release(pool: KubeObject) -> list[Action]:
     """The write that takes our finalizer off a pool, so that it can be deleted; none where it is not there."""
-    held = pool.metadata.finalizers
-    if names.FINALIZER_POOL not in held:
+    return _release(GPUPOOL, pool, names.FINALIZER_POOL)
+
+
+def release_driver(driver: KubeObject) -> list[Action]:
+    """The same of a GPUDriver: nodes keep the driver that it brought them."""
+    return _release(GPUDRIVER, driver, names.FINALIZER_DRIVER)
+
+
+def _release(kind: Resource, obj: KubeObject, finalizer: str) -> list[Action]:
+    held = obj.metadata.finalizers
+    if finalizer not in held:
         return []
-    left = [finalizer for finalizer in held if finalizer != names.FINALIZER_POOL]
-    return [Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, {"metadata": {"finalizers": left or None}})]
+    left = [one for one in held if one != finalizer]
+    return [Merge(ref(kind, obj), obj.metadata.resource_version, {"metadata": {"finalizers": left or None}})]
 
 
 def ungate(pod: GatedPod) -> list[Action]:

@@ -52,11 +52,21 @@ def left(seen: Observed, *, keep_records: bool) -> Iterator[str]:
     pods = [pod.name for pod in seen.of(resources.POD) if _is_program(pod)]
     if pods:
         yield f"Pods {listed(pods)} are on nodes that are not Ready: they go when those are back, or with them."
+    yield from _drivers(seen)
     yield from _unbound(seen, keep_records=keep_records)
     if keep_records:
         yield "The custom resources, cards' assignments and nodes' MIG layouts stay, as asked."
     elif (why := keeps_settings(seen)) is not None:
         yield why
+
+
+def _drivers(seen: Observed) -> Iterator[str]:
+    """Drivers under pods are not unloaded: their DaemonSets stay, and the nodes' labels that they go by."""
+    if made := [one.name for one in seen.of(resources.DAEMONSET) if names.DRIVER_VARIANT in one.metadata.labels]:
+        yield (
+            f"DaemonSets {listed(made)} in {names.NAMESPACE} stay, with label {names.DRIVER_VARIANT} of nodes: pods may"
+            " compute on the drivers that they brought. Delete them once no pod has a card there."
+        )
 
 
 def _unbound(seen: Observed, *, keep_records: bool) -> Iterator[str]:
@@ -123,4 +133,5 @@ def _looks_ours(feature: KubeObject) -> bool:
 
 def _is_program(pod: KubeObject) -> bool:
     labels = pod.metadata.labels
-    return labels.get(names.LABEL_APP) in WRITERS or (is_ours(pod) and names.LABEL_COMPONENT in labels)
+    operand = is_ours(pod) and names.LABEL_COMPONENT in labels and names.DRIVER_VARIANT not in labels
+    return labels.get(names.LABEL_APP) in WRITERS or operand

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
     from controllers.api.resources import Resource
 
-CONTROLLERS: Final = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+CONTROLLERS: Final = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.DRIVER_CONTROLLER, names.WEBHOOK)
 """Deployments of the module; each has a Lease of its name."""
 WRITERS: Final = (*CONTROLLERS, names.DISCOVER_DAEMONSET)
 """Programs that make anew what is cleaned up; their pods carry label `app` with that name."""
 OURS: Final = tuple(
-    f"{kind.plural}.{kind.group}" for kind in (resources.GPUDEVICE, resources.GPUNODEINVENTORY, resources.GPUPOOL)
+    f"{kind.plural}.{kind.group}"
+    for kind in (resources.GPUDEVICE, resources.GPUNODEINVENTORY, resources.GPUPOOL, resources.GPUDRIVER)
 )
 MODULE_CONFIGS: Final = f"{resources.MODULECONFIG.plural}.{resources.MODULECONFIG.group}"
 
@@ -106,6 +107,7 @@ KINDS: Final = (
     Kind(resources.NODEFEATURE, Report),
     Kind(resources.NODEFEATURERULE, named=(names.NODE_FEATURE_RULE,)),
     Kind(resources.GPUPOOL),
+    Kind(resources.GPUDRIVER),
     Kind(resources.GPUDEVICE, GPUDevice),
     Kind(resources.GPUNODEINVENTORY),
     Kind(resources.MODULECONFIG),

@@ -248,12 +248,19 @@ class Client:
         )
 
     async def json_patch(
-        self, resource: Resource, name: str, operations: Any, *, manager: str, namespace: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        operations: Any,
+        *,
+        manager: str,
+        namespace: str | None = None,
+        subresource: str | None = None,
     ) -> bytes:
         """JSON patch (RFC 6902); conditional where an operation sets `/metadata/resourceVersion`."""
         return await self.request(
             "PATCH",
-            resource.path(namespace, name),
+            resource.path(namespace, name, subresource),
             query={"fieldManager": manager},
             body=operations,
             content_type=JSON_PATCH,

@@ -168,7 +168,12 @@ class Executor:
         # The API server answers with a conflict where the result is not of the version that it has.
         on_version = {"op": "add", "path": "/metadata/resourceVersion", "value": action.resource_version}
         answer = await self._client.json_patch(
-            ref.resource, ref.name, [on_version, *action.operations], manager=self._manager, namespace=ref.namespace
+            ref.resource,
+            ref.name,
+            [on_version, *action.operations],
+            manager=self._manager,
+            namespace=ref.namespace,
+            subresource=action.subresource,
         )
         self._cache_result(ref, "patch", answer)
 

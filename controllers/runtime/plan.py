@@ -62,6 +62,7 @@ class JSONPatch:
     operations: tuple[dict[str, Any], ...]
     parallel_safe: bool = False
     """As of `Apply`."""
+    subresource: Literal["status"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api.software import place
+from controllers.api.software import DRIVER, place
 from controllers.domain.wording import listed
 from kubectl_gpu.explain.lists import SYMBOL_NONE
 from kubectl_gpu.explain.table import Cell, Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from kubectl_gpu.explain.lists import Row
 
 VERSIONS: Final = (Column("COMPONENT"), Column("VERSION"), Column("WANTED"), Column("NODES"), Column("NAMES"))
+SETTLED: Final = ("Current", "Host", "OptedOut")
+"""Phases of nodes for which nothing else than they have is wanted."""
 _DIGEST: Final = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -32,13 +35,29 @@ class Running:
     nodes: tuple[str, ...]
 
 
-def versions(inventories: Iterable[GPUNodeInventory]) -> list[Running]:
-    """What all nodes run: the components in their order, of each the version first that most nodes have."""
+def wanted_drivers(drivers: Iterable[GPUDriver]) -> dict[str, str]:
+    """By node, the version that a GPUDriver is to bring there and has not brought yet."""
+    return {
+        node.name: driver.spec.version
+        for driver in drivers
+        for node in driver.status.nodes
+        if node.phase not in SETTLED
+    }
+
+
+def versions(inventories: Iterable[GPUNodeInventory], drivers: Mapping[str, str] | None = None) -> list[Running]:
+    """What all nodes run: the components in their order, of each the version first that most nodes have.
+
+    `drivers`: the driver's version that a node is to have (`wanted_drivers`).
+    """
     found: dict[tuple[str, str, str | None], list[str]] = {}
     for node in inventories:
+        driver = (drivers or {}).get(node.name)
         for one in node.status.software:
-            wanted = one.wanted if one.differs else None
+            wanted = driver if one.component == DRIVER and driver else one.wanted if one.differs else None
             found.setdefault((one.component, one.running, wanted), []).append(node.name)
+        if driver and all(one.component != DRIVER for one in node.status.software):
+            found.setdefault((DRIVER, SYMBOL_NONE, driver), []).append(node.name)
     rows = [Running(*key, tuple(sorted(nodes))) for key, nodes in found.items()]
     return sorted(rows, key=lambda row: (place(row.component), -len(row.nodes), row.version, row.wanted or ""))
 

@@ -12,6 +12,7 @@ from nodeagent.discover.feature import report
 from nodeagent.host.facts import cards
 
 if TYPE_CHECKING:
+    from controllers.api.system_facts import SystemFacts
     from nodeagent.discover.scan import Facts
 
 COLUMNS = ("ADDRESS", "IDS", "CLASS", "NUMA", "DRIVER", "MEMORY", "MIG", "PRODUCT", "UUID")
@@ -19,7 +20,7 @@ COLUMNS = ("ADDRESS", "IDS", "CLASS", "NUMA", "DRIVER", "MEMORY", "MIG", "PRODUC
 
 def features(facts: Facts) -> dict[str, Any]:
     """The report that this one scan would make."""
-    return report.alone(report.observe(facts.bus, facts.driver, facts.toolkit), facts.boot_id)
+    return report.alone(report.observe(facts.bus, facts.driver, facts.toolkit, facts.system), facts.boot_id)
 
 
 def show(facts: Facts, form: str) -> str:
@@ -53,6 +54,7 @@ def _text(facts: Facts, made: dict[str, Any]) -> str:
     lines += [f"No cards, though displays or accelerators: {', '.join(others)}"] if others else []
     unclear = sorted(facts.bus.unclear)
     lines += [f"Ids that cannot be read: {', '.join(unclear)}"] if unclear else []
+    lines += [f"System:  {_system(facts.system.facts)}"] if facts.system is not None else []
     return "\n".join(lines) + "\n"
 
 
@@ -87,6 +89,21 @@ def _toolkit(told: dict[str, str] | None) -> str:
     return f"{told.get('version', 'of unknown version')}, " + (
         f"runtime handler {handler}" if handler else "no runtime handler in containerd's or CRI-O's configuration"
     )
+
+
+def _system(told: SystemFacts) -> str:
+    """What the node is, as far as it is known."""
+    kernel = f"kernel {told.kernel}" + (f" (installed: {told.next_kernel})" if told.next_kernel else "")
+    secure = {True: "Secure Boot", False: "no Secure Boot", None: "Secure Boot unknown"}[told.secure_boot]
+    runtime = f"{told.runtime} {told.runtime_config}".strip()
+    parts = [
+        told.system or "of unknown name",
+        kernel if told.kernel else "kernel unknown",
+        secure,
+        f"lockdown {told.lockdown or 'unknown'}",
+        f"runtime {runtime or 'unknown'}",
+    ]
+    return ", ".join(parts)
 
 
 def _virtual_function_note(function: Any) -> str:

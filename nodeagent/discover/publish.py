@@ -93,9 +93,14 @@ class Publisher:
     def _take(self, facts: Facts) -> None:
         """Believe a scan, and have the report written where it says something new."""
         before = self._state.cards
-        seen = report.observe(facts.bus, facts.driver, facts.toolkit, pending=facts.pending)
+        seen = report.observe(facts.bus, facts.driver, facts.toolkit, facts.system, pending=facts.pending)
         self._state = confirm.step(self._state, seen)
-        cards, driver, tools = self._state.cards, self._state.driver, self._state.toolkit
+        cards, driver, tools, system = (
+            self._state.cards,
+            self._state.driver,
+            self._state.toolkit,
+            self._state.system,
+        )
         self._scanned_at = time.monotonic()
         metrics.LAST_SCAN.set_to_current_time()
         metrics.CARDS.set(len(cards))
@@ -108,6 +113,7 @@ class Publisher:
             driver.values if driver is not None else None,
             tools.values if tools is not None else None,
             facts.boot_id,
+            system.values if system is not None else None,
         )
         self._writer.add(self._name)
 

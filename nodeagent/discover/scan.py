@@ -1,4 +1,4 @@
-"""Scans the node for its NodeFeature: the PCI bus, the driver and the container toolkit.
+"""Scans the node for its NodeFeature: the PCI bus, the driver, the container toolkit and the system.
 
 Files are read in a thread, so that a slow disk does not stop the agent from answering health.
 """
@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodeagent.host import procfs, sysfs, toolkit
+from nodeagent.host import procfs, sysfs, system, toolkit
 from nodeagent.host.facts.driver import combine
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nodeagent.host.driver_probe import DriverProbe
     from nodeagent.host.driverroot import DriverRoot
-    from nodeagent.host.facts.records import Bus, Driver, Toolkit
+    from nodeagent.host.facts.records import Bus, Driver, System, Toolkit
     from nodeagent.host.paths import HostPaths
 
 
@@ -33,6 +33,8 @@ class Facts:
     """Whether an answer of the driver is still awaited."""
     why_incomplete: str = ""
     """Why the driver told less than all; empty where it told all."""
+    system: System | None = None
+    """None where nobody has looked."""
 
 
 @dataclass
@@ -45,14 +47,15 @@ class NodeScanner:
 
     async def scan(self) -> Facts:
         """Everything that can be known now; raises `sysfs.ScanError` where the bus cannot be read."""
-        bus, by_procfs, layout, tools, root = await asyncio.to_thread(self._files)
+        found = await asyncio.to_thread(self._files)
+        bus, by_procfs, root = found.bus, found.driver, found.root
         if by_procfs is None:
             self.probe.forget()
-            return Facts(bus, None, tools, self.boot_id)
-        about = (*_fingerprint(bus, by_procfs, layout), root.library)
+            return Facts(bus, None, found.toolkit, self.boot_id, system=found.system)
+        about = (*_fingerprint(bus, by_procfs, found.layout), root.library)
         answer = await self.probe.answer(by_procfs.version, about, by_procfs.load)
         driver = combine(replace(by_procfs, root=root.reported_name), answer.driver)
-        return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.reason)
+        return Facts(bus, driver, found.toolkit, self.boot_id, answer.pending, answer.reason, found.system)
 
     @property
     def boot_id(self) -> str:
@@ -60,12 +63,26 @@ class NodeScanner:
         self._boot_id = self._boot_id or procfs.boot_id(self.paths.proc)
         return self._boot_id
 
-    def _files(self) -> tuple[Bus, Driver | None, tuple[str, ...], Toolkit | None, DriverRoot]:
+    def _files(self) -> _Files:
         places = self.paths
         bus = sysfs.scan(places.sys)
         by_procfs = procfs.read(places.proc, places.sys)
         layout = procfs.layout(places.proc) if by_procfs is not None else ()
-        return bus, by_procfs, layout, toolkit.read(places.root), places.driver()
+        root = places.driver()
+        return _Files(bus, by_procfs, layout, toolkit.read(places.root), root, system.read(places, root))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the files of the host tell."""
+
+    bus: Bus
+    driver: Driver | None
+    layout: tuple[str, ...]
+    """MIG instances that have a file of their own."""
+    toolkit: Toolkit | None
+    root: DriverRoot
+    system: System
 
 
 def _fingerprint(bus: Bus, driver: Driver, layout: tuple[str, ...]) -> tuple[Hashable, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.validation import CUDA as CUDA_KEY
 from controllers.api.validation import DRIVER, key
+from controllers.domain.driver import files
 from nodeagent.host import hostfiles, library, procfs, sysfs, toolkit
 from nodeagent.host.driverroot import DriverRoot
 from nodeagent.host.facts.records import COMPLETED
@@ -120,6 +121,7 @@ class NodeScanner:
             caps=_caps(root.devices / "dev" / "nvidia-caps"),
             root=root,
             sought=str(places.driver_root),
+            holds=self.role == DRIVER and hostfiles.inside(host, files.HOLD) is not None,
             libraries=libraries(root.path),
             nodes=nodes(root.devices / "dev"),
             firmware=self._firmware(module.version, root) if module is not None and self.role == DRIVER else None,

@@ -27,6 +27,12 @@ def _parser() -> argparse.ArgumentParser:
         "--large", type=command.count, default=2000, help="nodes with 8 cards for the large cold start (default: 2000)"
     )
     parser.add_argument(
+        "--bare",
+        type=command.count,
+        default=1000,
+        help="nodes without a driver that join at once (default: 1000)",
+    )
+    parser.add_argument(
         "--only",
         action="append",
         help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
@@ -37,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Measure; returns the exit status."""
     args = _parser().parse_args(argv)
-    sizes = Sizes(args.nodes, large_nodes=args.large, monitored_nodes=2 * args.nodes)
+    sizes = Sizes(args.nodes, large_nodes=args.large, monitored_nodes=2 * args.nodes, driver_nodes=args.bare)
     return command.run(lambda: run.measure(args.dir, sizes, args.only))
 
 

@@ -161,5 +161,15 @@ class Sizes:
     """Cards from annotation to a running pod."""
     nearness_pods: int = 10_000
     """Pods of each strategy whose cards are looked at."""
+    driver_nodes: int = 1000
+    """Nodes without a driver that join at once."""
+    driver_first: int = 5
+    """Nodes without a driver that join one after another."""
+    driver_unserved: int = 10
+    """Nodes whose driver has no image, and as many whose kernel has none."""
+    driver_quiet: float = 60.0
+    """Seconds in which nothing changes."""
+    driver_objects: int = 200
+    """GPUDrivers over the nodes, of which every second one overlaps another."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

@@ -12,6 +12,7 @@ from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS
 from reliability.faults.snapshot import EXPORTER_OBJECT
+from sim.nodes.leaving import bury
 from sim.nodes.names import FAULT
 from sim.view import LateError
 from webhook.certificate_controller import STRATEGIC
@@ -24,6 +25,8 @@ NODES: Final = ("base-1", "base-2")
 TEAM: Final = "team"
 WIPE_SECONDS: Final = 45.0 * PACE
 REST: Final = 0.7
+OPERANDS: Final = frozenset({names.LABEL_POOL, names.LABEL_DRIVER})
+"""Labels of what is made for pools and drivers, and goes with them."""
 MARKS: Final = frozenset({names.ASSIGNMENT, names.RETURN, names.LABEL_IGNORE})
 
 
@@ -63,18 +66,22 @@ async def _remove(environment: Environment) -> None:
             await environment.delete(resources.POD, name.partition("/")[2], TEAM)
         elif kind == "GPUPool":
             await environment.delete(resources.GPUPOOL, name)
+        elif kind == "GPUDriver":
+            await environment.delete(resources.GPUDRIVER, name)
         elif kind == "Node" and name not in NODES:
             await environment.delete(resources.NODE, name)
         elif kind == "Node" and FAULT in obj["metadata"].get("annotations", {}):
             await _unmark(environment, resources.NODE, name, FAULT)
+    view = environment.view
     await environment.until(
-        lambda: not list(environment.view.pools), WIPE_SECONDS, lambda: "; ".join(left(environment))
+        lambda: not [*view.pools, *view.drivers], WIPE_SECONDS, lambda: "; ".join(left(environment))
     )
     await _unname(environment)
     await _unsaid(environment)
     await _new_nodes(environment)
-    for name in _stray(environment):  # Kubernetes' own collector comes after up to a minute
-        await environment.delete(resources.POD, name.partition("/")[2], names.NAMESPACE)
+    pods = environment.recorder.of("Pod")
+    for node in {pods[name]["spec"]["nodeName"] for name in _stray(environment)}:
+        await bury(environment.client, node)  # Kubernetes' own collector comes after up to a minute
     await _unsaid(environment)
 
 
@@ -137,12 +144,13 @@ def left(environment: Environment) -> list[str]:
     now, devices = environment.recorder.now, list(environment.view.devices)
     found = [f"nodes: {wrong}" for wrong in _wrong_nodes(environment)]
     found += [f"pool {pool.name}" for pool in environment.view.pools]
+    found += [f"driver {driver.name}" for driver in environment.view.drivers]
     found += [f"stray pod {name}" for name in _stray(environment)]
     found += [f"pod {name}" for kind, name in now if kind == "Pod" and name.startswith(f"{TEAM}/")]
     found += [
         f"{kind} {name}"
         for (kind, name), obj in now.items()
-        if kind in ("ConfigMap", "DaemonSet") and names.LABEL_POOL in obj["metadata"].get("labels", {})
+        if kind in ("ConfigMap", "DaemonSet") and obj["metadata"].get("labels", {}).keys() & OPERANDS
     ]
     if len(devices) != 2 * len(NODES):
         found.append(f"{len(devices)} cards")

@@ -32,10 +32,11 @@ from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane.ports import free_ports
 from sim.nodes.leaving import bury
+from sim.nodes.names import TAKES
 from sim.view import LateError, View
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
 __all__ = ["FULL", "MANAGER", "NODES", "PACE", "SETTINGS", "TEAM", "Dirty", "Environment"]
 
@@ -57,11 +58,17 @@ SETTINGS: Final[dict[str, Any]] = {
     "maintenance": {"deadline": _after(180)},
     "pools": {"pluginPatience": _after(5)},
     "health": {"recoveryScrapes": 3},
+    "driver": {"enabled": True},
 }
 SHAPE: Final = "mixed-2"
 """One card that can be divided and one that cannot."""
 LOOK: Final = 0.05
 CONFIGURE_SECONDS: Final = 20.0
+
+
+def _values(port: int) -> dict[str, str]:
+    """Of the chart; `port`: where the API server asks the webhook."""
+    return {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", "gpuControlPlane.driver.enabled": "true"}
 
 
 class Environment(Processes):
@@ -93,7 +100,7 @@ class Environment(Processes):
         """Bring everything up; takes about a quarter of a minute on a machine that is idle."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
-        options = Options(nodes=0, module=(), values={"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}"})
+        options = Options(nodes=0, module=(), values=_values(port))
         self.plane = await asyncio.to_thread(bring_up, self.folder / "plane", options)
         self.server = Server(self.plane, "")
         self.client = await Client.connect(self.plane.kubeconfig, user_agent="people")
@@ -225,12 +232,13 @@ class Environment(Processes):
             lambda: actors.configure(self.client, given, manager=MANAGER, enabled=enabled), CONFIGURE_SECONDS
         )
 
-    async def join(self, name: str) -> None:
-        """Add a node, which has no pods of the last one of that name."""
+    async def join(self, name: str, shape: str = SHAPE, takes: Mapping[str, int] | None = None) -> None:
+        """Add a node, which has no pods of the last one of that name; `takes`: seconds of steps of an installation."""
         if not await self._is_there(resources.NODE, name):  # it is where an answer got lost, and this is another try
             await bury(self.client, name)
         with suppress(AlreadyExists):
-            await actors.create_node(self.client, name, SHAPE, manager=MANAGER)
+            marks = {TAKES: ",".join(f"{step}={seconds}" for step, seconds in takes.items())} if takes else {}
+            await actors.create_node(self.client, name, shape, manager=MANAGER, annotations=marks)
 
     async def _is_there(self, resource: resources.Resource, name: str) -> bool:
         with suppress(NotFound):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reliability.faults import driver_invariants
 from reliability.faults.eventual_invariants import EventualInvariants, Excess, overdue
 from reliability.faults.fencing import Fence, one_list, unowned
 from reliability.faults.queue_invariants import QueueInvariants, over_limit, unsettled
@@ -24,10 +25,11 @@ OWN_EXISTENCE = {
     "inventory": {"gpudevices", "gpunodeinventories", "nodefeaturerules"},
     "bootstrap": {"daemonsets", "configmaps", "runtimeclasses"},
     "gpupool": {"daemonsets", "configmaps"},
+    "driver": {"daemonsets", "configmaps", "pods"},
     "webhook": {"secrets"},
 }
 """Kinds of which a process makes objects: an apply of those need not say which object it means."""
-GUARDED = ("gpudevices", "gpunodeinventories", "gpupools", "nodes")
+GUARDED = ("gpudevices", "gpunodeinventories", "gpupools", "gpudrivers", "nodes")
 
 
 def replay(
@@ -46,7 +48,8 @@ def replay(
     for revision in every:
         kind, name = revision.key
         where = f"at version {revision.version}, {kind} {name}: "
-        said += [where + sentence for sentence in (*fence.look(state, revision), *queue.look(state, revision))]
+        looks = (*fence.look(state, revision), *queue.look(state, revision), *driver_invariants.look(state, revision))
+        said += [where + sentence for sentence in looks]
         if revision.type == "DELETED":
             state.pop(revision.key, None)
         else:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from reliability.faults import invariants, leader_election, webhook_trust, write_counts
+from reliability.faults import driver_invariants, invariants, leader_election, webhook_trust, write_counts
 from reliability.faults.eventual_invariants import united
 from reliability.faults.run_record import Verdict
 from reliability.faults.snapshot import differences
@@ -44,12 +44,14 @@ def verdict(run: Run, reference: Reference | None, budget: Budget) -> Verdict:
         run.initial, run.history, until=run.until, slack=budget.slack + budget.blind, away=united(run.away)
     )
     certain += invariants.conditional(run.sent) + leader_election.one_leader(run.sent, run.ended, run.lease)
+    certain += driver_invariants.cordons(run.sent)
     certain += refused(run.plain, budget) + unhandled(run.logs)
     found = [*run.trouble]
     if not run.rested:
         found.append("it does not come to rest")
     if run.objects:
         found += webhook_trust.broken(run.objects, run.until)
+        found += [f"at the end, {sentence}" for sentence in driver_invariants.at_end(run.objects)]
     paced = delayed(run.plain, budget) + ended(run.restarts, budget)
     if reference is None:
         return Verdict(certain, found, paced)

@@ -60,8 +60,8 @@ GROUPS: Final = (
     ("webhook and API server", AT_STEP, 2),
 )
 """What belongs together, and how many of it a campaign takes of each workload: of crashes one at each write."""
-PROCESSES: Final = ("inventory", "bootstrap", "gpupool", "webhook")
-LEADERS: Final = PROCESSES[:3]
+PROCESSES: Final = ("inventory", "bootstrap", "gpupool", "driver", "webhook")
+LEADERS: Final = PROCESSES[:4]
 
 
 @dataclass(frozen=True, order=True)

@@ -48,6 +48,7 @@ FULL: Final = {
     "inventory": names.INVENTORY,
     "bootstrap": names.BOOTSTRAP,
     "gpupool": names.POOL_CONTROLLER,
+    "driver": names.DRIVER_CONTROLLER,
     "webhook": names.WEBHOOK,
 }
 CLOCK: Final = ROOT / "reliability" / "kit" / "clock"

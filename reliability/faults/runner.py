@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.runtime.errors import RuntimeFault
 from reliability.faults import injections, observation, oracles, plans
-from reliability.faults.actors import Actors
 from reliability.faults.budgets import budget
 from reliability.faults.cleanup import Dirty
+from reliability.faults.driver_actors import DriverActors
 from reliability.faults.environment import TTL
 from reliability.faults.observation import Seen
 from reliability.faults.processes import PACE
@@ -124,7 +124,7 @@ class Bench:
         """What people do; what they do not get done."""
         try:
             async with asyncio.timeout(STORY):
-                await WORKLOADS[plan.workload].tell(Actors(self.environment))
+                await WORKLOADS[plan.workload].tell(DriverActors(self.environment))
         except (LateError, RuntimeFault, TimeoutError) as error:
             return [f"the workload does not come to its end: {error or 'it takes too long'}"]
         return []

@@ -31,6 +31,7 @@ _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _VERSIONS = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
 _DROPPED = {
     *_VERSIONS,
+    "took",  # seconds that a driver's installation took
     "temperatureC",  # what a sensor said when a status was written for another reason
     validation.key(validation.CONTAINER, validation.CUDA),  # marks that are hashes over the node's boot, among others
 }
@@ -131,7 +132,9 @@ def _shown(kind: str, obj: Mapping[str, Any], bearers: Mapping[str, str]) -> Map
         ours = {key: value for key, value in status.get("allocatable", {}).items() if key.startswith(_OURS)}
         for part in ("labels", "annotations"):
             meta[part] = {key: value for key, value in meta.get(part, {}).items() if key.startswith(_OURS)}
-        return {"metadata": meta, "taints": obj.get("spec", {}).get("taints", []), "allocatable": ours}
+        said = {one["type"]: one["status"] for one in status.get("conditions", ()) if one["type"].startswith(_OURS)}
+        taints = obj.get("spec", {}).get("taints", [])
+        return {"metadata": meta, "taints": taints, "allocatable": ours, "conditions": said}
     if kind == "Pod":
         ready = [c["status"] for c in obj.get("status", {}).get("conditions", ()) if c["type"] == "Ready"]
         kept = {"labels": {k: v for k, v in meta.get("labels", {}).items() if k.startswith(_OURS)}}

@@ -24,6 +24,7 @@ KINDS: tuple[tuple[Resource, str | None], ...] = (
     (resources.GPUDEVICE, None),
     (resources.GPUNODEINVENTORY, None),
     (resources.GPUPOOL, None),
+    (resources.GPUDRIVER, None),
     (resources.NODE, None),
     (resources.POD, None),
     (resources.CONFIGMAP, names.NAMESPACE),
@@ -43,7 +44,10 @@ ONLY: dict[str, str] = {
     "ValidatingWebhookConfiguration": names.WEBHOOK_CONFIGURATION,
 }
 """Kinds of which one object alone is the module's."""
-REPORTERS = (names.MANAGER_INVENTORY, names.MANAGER_BOOTSTRAP, names.MANAGER_POOL, names.MANAGER_ADMISSION)
+REPORTERS = (
+    *(names.MANAGER_INVENTORY, names.MANAGER_BOOTSTRAP, names.MANAGER_POOL, names.MANAGER_DRIVER),
+    names.MANAGER_ADMISSION,
+)
 """As Events name the processes."""
 Key = tuple[str, str]
 """Kind, and name or namespace/name."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reliability.faults import scenarios, scenarios_queue, scenarios_revoked
+from reliability.faults import scenarios, scenarios_driver, scenarios_queue, scenarios_revoked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from reliability.faults.actors import Actors
+    from reliability.faults.driver_actors import DriverActors
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Workload:
     """A story."""
 
     name: str
-    tell: Callable[[Actors], Awaitable[None]]
+    tell: Callable[[DriverActors], Awaitable[None]]
     alike: tuple[tuple[str, str], ...] = ()
     hasty: bool = False
     """Whether it is luck what is made and deleted on the way: the end alone is the reference's."""
@@ -62,6 +62,10 @@ WORKLOADS = {
         Workload("limit", scenarios_queue.limit),
         Workload("queue-disable", scenarios_queue.disable),
         Workload("queue-pool-gone", scenarios_queue.pool_gone),
+        Workload("driver-install", scenarios_driver.install),
+        Workload("driver-new-node", scenarios_driver.new_node),
+        Workload("driver-retarget", scenarios_driver.retarget),
+        Workload("driver-delete", scenarios_driver.delete),
         Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
         Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
         Workload(

@@ -35,10 +35,16 @@ async def create_namespace(client: Client, name: str, *, manager: str) -> None:
 
 
 async def create_node(
-    client: Client, name: str, shape: str, *, manager: str, labels: Mapping[str, str] | None = None
+    client: Client,
+    name: str,
+    shape: str,
+    *,
+    manager: str,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Create a simulated node of a shape of sim/hardware; raises AlreadyExists."""
-    (node,) = node_manifests([shape], prefix=name)
+    (node,) = node_manifests([shape], prefix=name, annotations=annotations or {})
     meta = node["metadata"]
     meta |= {"name": name, "labels": meta["labels"] | kubelet.labels(name) | dict(labels or {})}
     await client.create(resources.NODE, node, manager=manager)

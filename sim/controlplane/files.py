@@ -17,10 +17,12 @@ from tools.errors import UserError
 
 _USERS = {
     "admin": ("kubernetes-admin", "system:masters"),
-    "kube-controller-manager": ("system:kube-controller-manager", ""),
-    "kube-scheduler": ("system:kube-scheduler", ""),
-    "kwok": ("kwok", "system:masters"),
+    "kube-controller-manager": ("system:kube-controller-manager",),
+    "kube-scheduler": ("system:kube-scheduler",),
+    # It ends pods as kubelets do, to whom policies allow more than to people.
+    "kwok": ("kwok", "system:masters", "system:nodes"),
 }
+"""Names and groups."""
 
 
 def write(ctx: Context) -> None:
@@ -32,8 +34,8 @@ def write(ctx: Context) -> None:
     authority = pki.Authority.create(layout.pki)
     authority.server("server")
     pki.service_account_key(layout.pki)
-    for name, (user, group) in _USERS.items():
-        authority.client(name, user, group)
+    for name, (user, *groups) in _USERS.items():
+        authority.client(name, user, *groups)
         cert, key = layout.cert(name)
         text = kubeconfig.render(
             server=ctx.server,

@@ -34,7 +34,7 @@ class Authority:
     def create(cls, folder: Path) -> Authority:
         """Make the authority and write ``ca.crt`` and ``ca.key``."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("gpu-control-plane-sim", "")
+        name = _name("gpu-control-plane-sim")
         cert = (
             _builder(name, name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -57,11 +57,11 @@ class Authority:
         """Issue a certificate for servers on loopback."""
         names: list[x509.GeneralName] = [x509.DNSName(dns) for dns in _SERVER_NAMES]
         names += [x509.IPAddress(ipaddress.ip_address(ip)) for ip in _SERVER_IPS]
-        self._issue(name, _name(name, ""), x509.SubjectAlternativeName(names))
+        self._issue(name, _name(name), x509.SubjectAlternativeName(names))
 
-    def client(self, name: str, user: str, group: str = "") -> None:
-        """Issue a certificate that Kubernetes reads as ``user`` in ``group``."""
-        self._issue(name, _name(user, group), None)
+    def client(self, name: str, user: str, *groups: str) -> None:
+        """Issue a certificate that Kubernetes reads as ``user`` in ``groups``."""
+        self._issue(name, _name(user, *groups), None)
 
     def _issue(self, name: str, subject: x509.Name, names: x509.SubjectAlternativeName | None) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -105,11 +105,9 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
     )
 
 
-def _name(common: str, organization: str) -> x509.Name:
-    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common)]
-    if organization:
-        parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-    return x509.Name(parts)
+def _name(common: str, *organizations: str) -> x509.Name:
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common), *groups])
 
 
 def _ca_usage() -> x509.KeyUsage:

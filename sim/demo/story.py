@@ -12,6 +12,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -51,8 +52,23 @@ DEVICES = f"{{.metadata.annotations.{names.DEVICES.replace('.', chr(92) + '.')}}
 """The cards that a pod has been promised, as kubectl's jsonpath."""
 
 
-def play(folder: Path, *, keep: bool) -> int:
-    """Play the story in a cluster of its own; returns the exit status."""
+TRIES = (
+    "kubectl get gpudevices -o wide",
+    "kubectl get gpunodeinventory gpu-1 -o yaml",
+    f"kubectl -n {TEAM} scale deployment second --replicas={CARDS}; kubectl -n {TEAM} get pods",
+    f"kubectl get gpupool {POOL} -o jsonpath='{{.status.queue}}'   # who waits",
+    f"kubectl -n {TEAM} delete pod {LATE}   # a card is free again, and the pod that waits gets it",
+)
+DRIVER_TRIES = (
+    "kubectl get gpudrivers -o wide",
+    "kubectl get gpunodeinventory bare-1 -o yaml   # status.lastDriverWork, status.software",
+    f"kubectl -n {names.NAMESPACE} get daemonsets,pods -l {names.LABEL_DRIVER}",
+    "kubectl delete gpudriver main   # the driver stays under the node's pods",
+)
+
+
+def play(folder: Path, *, keep: bool, driver: bool = False) -> int:
+    """Play the story in a cluster of its own, `driver`: that of a bare node; returns the exit status."""
     if controlplane.status(folder).up:
         raise UserError(
             f"a cluster is up in {folder.resolve()}",
@@ -62,11 +78,11 @@ def play(folder: Path, *, keep: bool) -> int:
     teller, status = Teller(), 1
     try:
         teller.chapter(
-            "A control plane comes up: etcd, API server, scheduler, controllers, and four processes of ours,"
-            " the webhook twice"
+            "A control plane comes up: etcd, API server, scheduler, controllers, and"
+            f" {'five' if driver else 'four'} processes of ours, the webhook twice"
         )
-        plane = bring_up(folder, Options(nodes=0), programs.for_stream())
-        asyncio.run(Story(plane, teller).tell())
+        plane = bring_up(folder, Options(nodes=0, driver=driver), programs.for_stream())
+        asyncio.run(_story(plane, teller, driver=driver).tell())
         status = 0
     except (LateError, UserError, RuntimeFault) as error:
         teller.failed(str(error))
@@ -80,7 +96,7 @@ def play(folder: Path, *, keep: bool) -> int:
             controlplane.down(folder)
             teller.chapter("Everything that was started has ended, and its data is removed")
         elif status == 0:
-            _keep(folder)
+            _keep(folder, DRIVER_TRIES if driver else TRIES)
         else:
             teller.failed(f"what there is stays up: logs are in {folder.resolve()}/logs, and `make down` ends it")
     teller.end()
@@ -95,27 +111,90 @@ def _save_logs(folder: Path) -> Path:
     return target
 
 
-def _keep(folder: Path) -> None:
+def _story(plane: ControlPlane, teller: Teller, *, driver: bool) -> Chapters:
+    from sim.demo.driver_story import DriverStory  # which stands on this module
+
+    return DriverStory(plane, teller) if driver else Story(plane, teller)
+
+
+def _keep(folder: Path, tries: Iterable[str]) -> None:
     here = folder.resolve()
-    print(
-        f"\nIt is left up. Try:\n"
-        f"  export KUBECONFIG={here}/kubeconfig PATH={here}/bin:$PATH\n"
-        f"  kubectl get gpudevices -o wide\n"
-        f"  kubectl get gpunodeinventory gpu-1 -o yaml\n"
-        f"  kubectl -n {TEAM} scale deployment second --replicas={CARDS}; kubectl -n {TEAM} get pods\n"
-        f"  kubectl get gpupool {POOL} -o jsonpath='{{.status.queue}}'   # who waits\n"
-        f"  kubectl -n {TEAM} delete pod {LATE}   # a card is free again, and the pod that waits gets it\n"
-        f"  make down"
-    )
+    print(f"\nIt is left up. Try:\n  export KUBECONFIG={here}/kubeconfig PATH={here}/bin:$PATH")
+    print("\n".join(f"  {line}" for line in tries))
+    print("  make down")
 
 
-class Story:
-    """The chapters, in order; each waits for what it tells."""
+class Chapters(ABC):
+    """What stories have in common: a cluster, somebody who tells, and how it is waited for what is told."""
 
     def __init__(self, plane: ControlPlane, teller: Teller) -> None:
         """Prepare; `tell` plays it."""
         self._plane, self._teller = plane, teller
         self._view = View(plane.kubeconfig)
+
+    @abstractmethod
+    async def tell(self) -> None:
+        """Play every chapter; raises LateError."""
+
+    def _pods(self) -> str:
+        return str({p.name: p.status.phase for p in self._view.pods if p.metadata.namespace == TEAM})
+
+    async def _apply(self, *objects: dict[str, object]) -> None:
+        text = "\n---\n".join(json.dumps(obj) for obj in objects)
+        await self._kubectl("apply", "-f", "-", stdin=text)
+
+    async def _kubectl(self, *argv: str, stdin: str | None = None, fails: bool = False) -> str:
+        """What a person would type; returns what kubectl printed."""
+
+        def run() -> subprocess.CompletedProcess[str]:
+            command = [str(self._plane.kubectl), f"--kubeconfig={self._plane.kubeconfig}", *argv]
+            return subprocess.run(
+                command, input=stdin, capture_output=True, text=True, timeout=KUBECTL_SECONDS, check=False
+            )
+
+        try:
+            done = await asyncio.to_thread(run)
+        except subprocess.TimeoutExpired:
+            raise LateError(f"kubectl {' '.join(argv)} did not end in {KUBECTL_SECONDS} s") from None
+        if (done.returncode != 0) is not fails:
+            expected = "a refusal" if fails else "success"
+            raise LateError(f"kubectl {' '.join(argv)}: expected {expected}, found: {done.stdout}{done.stderr}")
+        return (done.stdout + done.stderr).strip()
+
+    async def _until(self, goal: str, true: Callable[[], bool], seconds: float, found: Callable[[], str]) -> float:
+        """Wait until it is true, and tell what is waited for where that takes a while."""
+
+        async def tell() -> None:
+            waited = 0.0
+            while True:
+                await asyncio.sleep(PATIENCE)
+                waited += PATIENCE
+                self._teller.waits(goal, waited, found())
+
+        telling = asyncio.create_task(tell())
+        try:
+            return await self._view.until(true, seconds, found)
+        except LateError as late:
+            raise LateError(f"{goal}: {late}") from None
+        finally:
+            telling.cancel()
+
+    async def _owner(
+        self, expected: str, resource: Resource, name: str, *path: str, namespace: str | None = None
+    ) -> None:
+        """Raise LateError where somebody else wrote a field."""
+        found = await self._view.owners(resource, name, *path, namespace=namespace)
+        if expected not in found:
+            where = f"{resource.kind} {name}: {'.'.join(path)}"
+            raise LateError(f"{where} is written by {', '.join(found) or 'nobody'}; expected: {expected}")
+
+    async def _owners_of_cards(self, expected: str, cards: Iterable[str], field: str) -> None:
+        for card in cards:
+            await self._owner(expected, resources.GPUDEVICE, card, "status", field)
+
+
+class Story(Chapters):
+    """The chapters, in order; each waits for what it tells."""
 
     async def tell(self) -> None:
         """Play every chapter; raises LateError."""
@@ -356,9 +435,6 @@ class Story:
         conditions = [c for pod in self._view.pods if pod.name == LATE for c in pod.status.conditions]
         return any(c.type == names.QUEUED and c.status == status for c in conditions)
 
-    def _pods(self) -> str:
-        return str({p.name: p.status.phase for p in self._view.pods if p.metadata.namespace == TEAM})
-
     async def _pod_says(self, path: str, name: str = LATE) -> str:
         return await self._kubectl("-n", TEAM, "get", "pod", name, "-o", f"jsonpath={path}")
 
@@ -373,56 +449,3 @@ class Story:
                     await asyncio.sleep(PAUSE)
         except TimeoutError:
             raise LateError(f"no event {reason} tells of pod {LATE}") from None
-
-    async def _apply(self, *objects: dict[str, object]) -> None:
-        text = "\n---\n".join(json.dumps(obj) for obj in objects)
-        await self._kubectl("apply", "-f", "-", stdin=text)
-
-    async def _kubectl(self, *argv: str, stdin: str | None = None, fails: bool = False) -> str:
-        """What a person would type; returns what kubectl printed."""
-
-        def run() -> subprocess.CompletedProcess[str]:
-            command = [str(self._plane.kubectl), f"--kubeconfig={self._plane.kubeconfig}", *argv]
-            return subprocess.run(
-                command, input=stdin, capture_output=True, text=True, timeout=KUBECTL_SECONDS, check=False
-            )
-
-        try:
-            done = await asyncio.to_thread(run)
-        except subprocess.TimeoutExpired:
-            raise LateError(f"kubectl {' '.join(argv)} did not end in {KUBECTL_SECONDS} s") from None
-        if (done.returncode != 0) is not fails:
-            expected = "a refusal" if fails else "success"
-            raise LateError(f"kubectl {' '.join(argv)}: expected {expected}, found: {done.stdout}{done.stderr}")
-        return (done.stdout + done.stderr).strip()
-
-    async def _until(self, goal: str, true: Callable[[], bool], seconds: float, found: Callable[[], str]) -> float:
-        """Wait until it is true, and tell what is waited for where that takes a while."""
-
-        async def tell() -> None:
-            waited = 0.0
-            while True:
-                await asyncio.sleep(PATIENCE)
-                waited += PATIENCE
-                self._teller.waits(goal, waited, found())
-
-        telling = asyncio.create_task(tell())
-        try:
-            return await self._view.until(true, seconds, found)
-        except LateError as late:
-            raise LateError(f"{goal}: {late}") from None
-        finally:
-            telling.cancel()
-
-    async def _owner(
-        self, expected: str, resource: Resource, name: str, *path: str, namespace: str | None = None
-    ) -> None:
-        """Raise LateError where somebody else wrote a field."""
-        found = await self._view.owners(resource, name, *path, namespace=namespace)
-        if expected not in found:
-            where = f"{resource.kind} {name}: {'.'.join(path)}"
-            raise LateError(f"{where} is written by {', '.join(found) or 'nobody'}; expected: {expected}")
-
-    async def _owners_of_cards(self, expected: str, cards: Iterable[str], field: str) -> None:
-        for card in cards:
-            await self._owner(expected, resources.GPUDEVICE, card, "status", field)

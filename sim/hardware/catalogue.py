@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,7 +44,7 @@ class Host(BaseModel):
 
 
 class System(BaseModel):
-    """The operating system of all simulated machines; lists are words in one text."""
+    """An operating system of simulated machines; lists are words in one text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,6 +63,15 @@ class Catalogue:
     shapes: Mapping[str, Shape]
     hosts: Mapping[str, Host]
     system: System
+    """That of machines that name none."""
+    systems: Mapping[str, System] = field(default_factory=dict)
+    """By `<ID><VERSION_ID>`, of RHEL and its kin with the major version alone."""
+
+    def system_named(self, name: str) -> System:
+        """The system of that name, the usual one for no name; UserError that lists the names there are."""
+        if name and name not in self.systems:
+            raise UserError(f"no system {name!r}", expected=f"one of {', '.join(sorted(self.systems))}")
+        return self.systems[name] if name else self.system
 
     def shape(self, name: str) -> Shape:
         """The shape of that name; UserError that lists the names there are."""
@@ -72,10 +81,12 @@ class Catalogue:
 
 
 def load(folder: Path = HERE) -> Catalogue:
-    """Read `hosts.toml` and `shapes/*.toml`; raises UserError that names file, place and mistake."""
-    path = folder / "hosts.toml"
+    """Read `hosts.toml`, `systems.toml` and `shapes/*.toml`; raises UserError that names file, place and mistake."""
+    path, kinds = folder / "hosts.toml", folder / "systems.toml"
     raw = _toml(path)
-    system = _validated(System, raw.pop("system", {}), path, "system.")
+    usual = raw.pop("system", {})
+    system = _validated(System, usual, path, "system.")
+    systems = {name: _validated(System, usual | value, kinds, f"{name}.") for name, value in _toml(kinds).items()}
     hosts = {name: _validated(Host, value, path, f"{name}.") for name, value in raw.items()}
     shapes = {}
     for file in sorted((folder / "shapes").glob("*.toml")):
@@ -83,7 +94,7 @@ def load(folder: Path = HERE) -> Catalogue:
         if shape.host not in hosts:
             raise UserError(f"{file}: host: no {shape.host!r}", expected=f"one of {', '.join(sorted(hosts))}")
         shapes[shape.name] = shape
-    return Catalogue(shapes, hosts, system)
+    return Catalogue(shapes, hosts, system, systems)
 
 
 def _toml(path: Path) -> dict[str, Any]:

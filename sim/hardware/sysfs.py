@@ -19,6 +19,7 @@ from sim.hardware.shape import Card, card_uuid, iommu_group
 
 if TYPE_CHECKING:
     from sim.hardware import Device, Shape, Software
+    from sim.hardware.catalogue import System
 
 NVIDIA, NVIDIA_MODULE, NVSWITCH_CLASS = "10de", "nvidia", "0680"
 DISPLAY_CLASS = "0300"
@@ -54,11 +55,12 @@ def write(
     lost: Collection[str] = (),
     bound: Mapping[str, str] | None = None,
     boot_id: str = BOOT_ID,
+    system: System | None = None,
 ) -> Tree:
     """Write the files of a machine of that shape; `folder` is made and must not hold another.
 
-    `driver`: whether the cards' driver is loaded; `lost`: addresses that are not on the bus; `bound`:
-    other drivers of cards, as `vfio-pci` (empty for none).
+    `system`: its operating system, which leaves no trace where none is given; `driver`: whether the cards' driver is
+    loaded; `lost`: addresses that are not on the bus; `bound`: other drivers of cards, as `vfio-pci` (empty for none).
     """
     tree = Tree(folder / "sys", folder / "proc", folder / "root")
     software = shape.software if driver else None
@@ -77,6 +79,8 @@ def write(
     (tree.root / "usr" / "bin").mkdir(parents=True)
     if toolkit and shape.software is not None:
         _toolkit(tree.root, shape.software)
+    if system is not None:
+        _system(tree, system)
     return tree
 
 
@@ -160,6 +164,19 @@ def _toolkit(root: Path, software: Software) -> None:
         'BinaryName = "/usr/bin/nvidia-container-runtime"',
     )
     _text(root / "etc" / "containerd" / "config.toml", "\n".join(lines))
+
+
+def _system(tree: Tree, system: System) -> None:
+    """What tells of the system on a machine without UEFI, to a container that containerd made."""
+    release = "\n".join(f'{key}="{value}"' for key, value in system.release.items() if "." not in key)
+    _text(tree.root / "etc" / "os-release", release)
+    _text(tree.proc / "sys" / "kernel" / "osrelease", system.kernel)
+    _text(tree.root / "usr" / "lib" / "modules" / system.kernel / "modules.builtin", "kernel/fs/ext4/ext4.ko")
+    (tree.sys / "firmware").mkdir(parents=True)
+    kept = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/1/hostname"
+    if not (configuration := tree.root / "etc" / "containerd" / "config.toml").exists():
+        _text(configuration, "version = 2")
+    _text(tree.proc / "self" / "mountinfo", f"1 2 8:1 {kept} /etc/hostname rw - ext4 /dev/sda1 rw")
 
 
 def _text(path: Path, text: str) -> None:

@@ -7,12 +7,17 @@ the API server is shown and kept, and a second run changes nothing.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from controllers.api import names
+from controllers.api.conversions import LATEST
+from controllers.api.resources import MODULECONFIG
 from tools.errors import UserError
 from tools.programs import catalog
 
@@ -86,6 +91,14 @@ def install_chart(tools: Tools, values: dict[str, str]) -> None:
     manifests = render(tools, values)
     make_namespace(tools)
     tools.run("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
+
+
+def apply_settings(tools: Tools, settings: Mapping[str, Any]) -> None:
+    """The module's ModuleConfig, which Deckhouse makes values of the chart of: both are to say the same."""
+    spec = {"enabled": True, "version": LATEST, "settings": settings}
+    kind = {"apiVersion": MODULECONFIG.api_version, "kind": MODULECONFIG.kind}
+    config = json.dumps({**kind, "metadata": {"name": names.MODULE}, "spec": spec})
+    tools.run("apply", "--server-side", "--filename=-", stdin=config)
 
 
 def make_namespace(tools: Tools) -> None:

@@ -1,4 +1,4 @@
-"""How the module's four processes and the simulated agent are started: data for the supervisor."""
+"""How the module's processes and the simulated agent are started: data for the supervisor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MODULES = {
     names.POOL_CONTROLLER: "controllers.gpupool",
     names.WEBHOOK: "webhook",
 }
-
+OPTIONAL = {names.DRIVER_CONTROLLER: "controllers.driver"}
+"""What runs where the chart's `driver.enabled` says so."""
 
 ENV = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
 """Of a process of the module, as images/control-plane/Dockerfile sets it and says why."""
@@ -49,7 +50,7 @@ def module_process(
     name: str, kubeconfig: Path, port: int, timers: Timers, *extra: str, replica: int = 1
 ) -> ProcessSpec:
     """One process of the module, as its container would run it; `port`: of its health."""
-    argv = [sys.executable, "-m", MODULES[name], f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
+    argv = [sys.executable, "-m", (MODULES | OPTIONAL)[name], f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
     return ProcessSpec(
         name=name if replica == 1 else f"{name}-{replica}",
         argv=(*argv, *timers.flags(), *extra),

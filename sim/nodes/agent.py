@@ -1,9 +1,10 @@
 """The simulated agent: `python -m sim.nodes.agent --kubeconfig ADMIN [--health-port N] [--exporter-port N]`.
 
-One process plays NFD, our node agents, DCGM's exporters, and kubelet's allocation and probes for every
+One process plays NFD, our node agents, DCGM's exporters, kubelet's allocation and probes, and drivers' pods for every
 node annotated `kwok.x-k8s.io/node: fake`, those that others created too. Its state is the API's alone: it may
 be stopped at any moment, and a new one goes on from there. One watch for each kind, no
-polling, no timers: a quiet cluster costs nothing, and 500 nodes cost one process.
+polling, no timers but for cards that are divided and drivers that are installed: a quiet cluster costs nothing, and
+500 nodes cost one process.
 
 It runs until SIGTERM; `/readyz` at the health port says that its caches are filled. The exporters' texts are at
 `http://127.0.0.1:<exporter port>/nodes/<node>/metrics`; the log says which port that is.
@@ -22,6 +23,7 @@ from controllers.runtime.process import Process, arguments, main
 from sim.hardware import load
 from sim.nodes import names
 from sim.nodes.cluster import Cluster, Wakes
+from sim.nodes.driver.player import DriverPods
 from sim.nodes.evaluator import Evaluator
 from sim.nodes.exporter import Exporters
 from sim.nodes.identity import Identities
@@ -51,6 +53,7 @@ async def wire(process: Process) -> None:
         "plugin": roles.plugin,
         "mig": MigManager(cluster, process.client, writes).node,
         "operands": Operands(cluster, process.client, writes).node,
+        "driver": DriverPods(cluster, process.client).node,
     }
     loops = {
         name: Controller(name, role, workers=DIVIDING if name == "mig" else WORKERS) for name, role in played.items()

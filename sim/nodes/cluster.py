@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controllers.api import names as api
-from controllers.api.components import EXPORTER, HOLDING_GPU_OPEN
+from controllers.api.components import EXPORTER, HOLDING_GPU_OPEN, TOOLKIT
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
@@ -37,13 +37,14 @@ GFD = build.object_name("gfd")
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """What to call with a node's name when something changes for NFD, discovery, plugins, MIG managers, or operands."""
+    """What to call with a node's name when something changes for what is played on nodes, by who plays it."""
 
     nfd: Wake
     discover: Wake
     plugin: Wake
     mig: Wake
     operands: Wake
+    driver: Wake
 
 
 class Cluster:
@@ -71,6 +72,7 @@ class Cluster:
         self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
         self.pods.index("mig", lambda pod: [pod.node] if pod.node and mig_pool(pod) else [])
         self.pods.index("operand", lambda pod: [pod.node] if pod.node and pod.component else [])
+        self.pods.index("driver", lambda pod: [pod.node] if pod.node and pod.driver else [])
         self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
         self.devices.index("node", lambda device: [device.status.node_name or ""])
 
@@ -110,7 +112,9 @@ class Cluster:
     def machine(self, node: Node) -> Machine:
         """What is under it; raises UserError for a shape that is not in the catalogue."""
         report = self.agent_report(node.name)
-        return machine.machine(node, report if report is not None and report.by_hand else None, self.catalogue)
+        by_hand = report if report is not None and report.by_hand else None
+        toolkit = any(pod.component == TOOLKIT and pod.started for pod in self.pods.by("operand", node.name))
+        return machine.machine(node, by_hand, self.catalogue, toolkit=toolkit)
 
     def agent_report(self, node: str) -> Report | None:
         """The node's `gpu-<node>`."""
@@ -141,6 +145,12 @@ class Cluster:
         """Pods of the module that hold the node's cards open, or may do so before they end."""
         here = (pod for pod in self.pods.by("operand", node) if pod.component in HOLDING_GPU_OPEN and not pod.finished)
         return frozenset(f"pod {pod.name}" for pod in here)
+
+    def holders(self, node: str) -> frozenset[str]:
+        """Uids of pods that hold the driver's devices open: clients of the module's own, and whoever has a card."""
+        clients = (pod for pod in self.pods.by("operand", node) if pod.component in HOLDING_GPU_OPEN and pod.started)
+        users = (pod for pod in self.pods.by("gpu", node) if pod.status.phase == "Running")
+        return frozenset(pod.metadata.uid for pod in (*clients, *users))
 
     def layout(self, node: str) -> ConfigMap | None:
         """The ConfigMap with the node's MIG layout."""
@@ -202,7 +212,7 @@ def _is_gfd(pod: Pod) -> bool:
 
 
 def _node_changed(wakes: Wakes, name: str) -> None:
-    for wake in (wakes.nfd, wakes.discover, wakes.plugin, wakes.mig, wakes.operands):
+    for wake in (wakes.nfd, wakes.discover, wakes.plugin, wakes.mig, wakes.operands, wakes.driver):
         wake(name)
 
 
@@ -221,6 +231,10 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
             wakes.discover(name)
         if any(pod.component for pod in pods):
             wakes.operands(name)
+        if any(pod.component == TOOLKIT for pod in pods):
+            wakes.discover(name)
+        if any(pod.driver or pod.component in HOLDING_GPU_OPEN or kubelet.asks(pod) for pod in pods):
+            wakes.driver(name)
         if any(_is_gfd(pod) for pod in pods):
             wakes.nfd(name)
         if any(mig_pool(pod) or pod.component in HOLDING_GPU_OPEN for pod in pods):

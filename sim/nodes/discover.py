@@ -6,11 +6,12 @@ scan that misses it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
 from nodeagent.discover.feature import difference, report
-from nodeagent.host.facts.records import Toolkit
+from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from sim.nodes.machine import Machine
 
 HANDLER = "nvidia"
+ROOT = "/run/nvidia/driver"
+"""Where the files of a driver are that a container brought."""
 
 
 def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
     """The features by their form."""
-    return report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine)), boot_id)
+    system = System(machine.host.facts(machine.source))
+    return report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine), system), boot_id)
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
@@ -37,10 +41,10 @@ def _driver(node: str, machine: Machine) -> Driver | None:
     if machine.software is None or not machine.driver:
         return None
     told = bus.by_procfs if machine.faults.no_nvml else nvml.driver
-    return told(node, machine, machine.software)
+    return replace(told(node, machine, machine.software), root=ROOT if machine.modules is not None else "")
 
 
 def _toolkit(machine: Machine) -> Toolkit:
-    if machine.software is None or machine.faults.toolkit:
+    if machine.software is None or not machine.toolkit:
         return Toolkit(installed=False)
     return Toolkit(installed=True, version=machine.software.toolkit, runtime_handler=HANDLER)

@@ -51,6 +51,24 @@ What runs on the node:
     held:<address>          pod `elsewhere/holder` has the card by nvidia.com/gpu, which another device plugin gave it;
                             kubelet says so as long as the fault is there
     no-ack                  the device plugin changes nothing in `published`: what it offered it goes on offering
+
+A driver that comes from an image (`sim.nodes.driver`): `driver=<kind>` befalls every version, and
+`driver@<version>=<kind>`, as `driver@610.57.04=cuda802`, that one alone:
+
+    pull-missing            the registry has no such image, whatever it is
+    pull-slow               the image comes after two minutes
+    header-missing          the running kernel's headers are nowhere to be had
+    insmod-fails            the kernel refuses the module
+    hang                    the installation does not come to an end
+    wedged-going            a module is being unloaded for ever: nothing helps but a reboot
+    disk-full               there is no room where the container runtime keeps its data
+    holder-process          process python3, of no pod, holds the driver's devices open
+    reboot-in-Installing    the node is rebooted once, half-way through
+    card-lost               the driver does not start the last card
+    cuda802, cuda803        CUDA answers that the system is not ready, or that driver and library do not fit
+    fabric-mismatch         as fault no-fabric
+    xid-after-10-s          the first card has error 79 ten seconds after the driver was loaded
+    mig-gone                no MIG mode outlives the loading of the driver: cards come back undivided
 """
 
 from __future__ import annotations
@@ -70,6 +88,26 @@ _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
 _FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "no-fabric", "no-ack", "no-agent")
 _CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
+DRIVER_KINDS: Final = frozenset(
+    (
+        "pull-missing",
+        "pull-slow",
+        "header-missing",
+        "insmod-fails",
+        "hang",
+        "wedged-going",
+        "disk-full",
+        "holder-process",
+        "reboot-in-Installing",
+        "card-lost",
+        "cuda802",
+        "cuda803",
+        "fabric-mismatch",
+        "xid-after-10-s",
+        "mig-gone",
+    )
+)
+"""What can befall a driver that comes from an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +153,14 @@ class Faults:
     """Cards that cannot be divided anew."""
     mig_slow: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Seconds that it takes to divide a card."""
+    image_driver: frozenset[tuple[str, str]] = frozenset()
+    """Version, empty for any, and kind of what befalls drivers that come from images."""
     unknown: tuple[str, ...] = ()
     """Words that are none of those above, for the log."""
+
+    def of_driver(self, version: str) -> frozenset[str]:
+        """What befalls this version of a driver that comes from an image."""
+        return frozenset(kind for which, kind in self.image_driver if which in ("", version))
 
 
 def of(annotations: Mapping[str, str]) -> Faults:
@@ -124,7 +168,8 @@ def of(annotations: Mapping[str, str]) -> Faults:
     words = sorted({word.strip() for word in annotations.get(names.FAULT, "").split(",")} - {""})
     cards = {word: found for word in words if (found := _of_card(word)) is not None}
     pulls = {word: word.removeprefix("not-ready:") for word in words if word.startswith("not-ready:")}
-    known = {*cards, *pulls, *_FLAGS, *_EXPORTER, *_CHECKS}
+    drivers = {word: kind for word in words if (kind := _of_driver(word)) is not None}
+    known = {*cards, *pulls, *drivers, *_FLAGS, *_EXPORTER, *_CHECKS}
 
     def named(kind: str) -> frozenset[str]:
         return frozenset(address for found, address, _ in cards.values() if found == kind)
@@ -146,8 +191,16 @@ def of(annotations: Mapping[str, str]) -> Faults:
         held=named("held"),
         mig_fails=named("mig-fails"),
         mig_slow=MappingProxyType({where: number for kind, where, number in cards.values() if kind == "mig-slow"}),
+        image_driver=frozenset(drivers.values()),
         unknown=tuple(word for word in words if word not in known),
     )
+
+
+def _of_driver(word: str) -> tuple[str, str] | None:
+    """Version and kind of a fault of drivers from images; None where the word is none."""
+    about, _, kind = word.partition("=")
+    driver, at, version = about.partition("@")
+    return (version, kind) if driver == "driver" and kind in DRIVER_KINDS and bool(at) is bool(version) else None
 
 
 def _of_card(word: str) -> tuple[str, str, int] | None:

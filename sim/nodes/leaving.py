@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from controllers.api import resources
+from controllers.api import names, resources
 from controllers.runtime.errors import NotFound, RuntimeFault
+from sim.nodes.names import HARDWARE
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -45,5 +46,10 @@ async def bury(client: Client, node: str) -> None:
             raise StuckError(f"pods of node {node} that were deleted are still there after {PATIENCE:g} s: {stay}")
         for about in marks:
             with suppress(NotFound):
+                if names.LABEL_DRIVER in about.get("labels", {}):  # which people end on purpose alone
+                    forced = {"metadata": {"annotations": {names.FORCE: "true"}}}
+                    await client.merge(
+                        resources.POD, about["name"], forced, manager=HARDWARE, namespace=about["namespace"]
+                    )
                 await client.request("DELETE", resources.POD.path(about["namespace"], about["name"]), body=AT_ONCE)
         await asyncio.sleep(PAUSE)

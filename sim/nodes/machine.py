@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import hexdigits
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,7 +11,10 @@ from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import canonical
 from sim.hardware import Card, Catalogue, Device, Shape, Software
 from sim.nodes import faults, mig, names
+from sim.nodes.driver import registry
 from sim.nodes.faults import Faults
+from sim.nodes.host import Host, host
+from sim.nodes.modules import Loaded, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 OLD = {"driver": "390.157", "cuda": "9.1"}
 """What fault old-driver makes of the driver."""
+XID = 79
+"""The error of fault xid-after-10-s: the card has fallen off the bus."""
 _UNKNOWN = {
     "vendor": "ffff",
     "device": "ffff",
@@ -42,6 +47,11 @@ class Machine:
     faults: Faults
     mig: Mapping[str, CardLayout] = field(default_factory=lambda: MappingProxyType({}))
     """How cards in MIG mode are divided, by address."""
+    host: Host = field(default_factory=Host)
+    modules: Loaded | None = None
+    """The driver's modules that a container loaded, where the host is bare."""
+    brought_toolkit: bool = False
+    """Whether the module's own toolkit runs there."""
 
     def divided(self, address: str) -> CardLayout:
         """How a card is divided."""
@@ -55,13 +65,32 @@ class Machine:
     @property
     def driver(self) -> bool:
         """Whether the cards' driver is loaded."""
-        return self.software is not None and not self.faults.driver
+        there = not self.host.bare or self.modules is not None
+        return self.software is not None and there and not self.faults.driver
+
+    @property
+    def toolkit(self) -> bool:
+        """Whether the container toolkit is installed."""
+        return self.software is not None and not self.faults.toolkit and (not self.host.bare or self.brought_toolkit)
+
+    @property
+    def source(self) -> str:
+        """Whose driver is loaded or installed: host, container, or nobody's."""
+        if self.modules is not None:
+            return "container"
+        return "" if self.host.bare or self.software is None else "host"
+
+    @property
+    def befalls(self) -> frozenset[str]:
+        """What is wrong with the driver that a container loaded."""
+        return self.faults.of_driver(self.modules.version) if self.modules is not None else frozenset()
 
 
-def machine(node: Node, by_hand: Report | None, catalogue: Catalogue) -> Machine:
+def machine(node: Node, by_hand: Report | None, catalogue: Catalogue, *, toolkit: bool = False) -> Machine:
     """The machine under a node; a `gpu-<node>` made by hand replaces the shape's cards.
 
-    Raises UserError where the node names a shape that the catalogue does not have.
+    `toolkit`: whether the module's own toolkit runs there. Raises UserError where the node names a shape or a system
+    that the catalogue does not have.
     """
     annotations = node.metadata.annotations
     shape = catalogue.shape(annotations.get(names.SHAPE) or names.NO_GPU)
@@ -72,7 +101,26 @@ def machine(node: Node, by_hand: Report | None, catalogue: Catalogue) -> Machine
     if software is not None and wrong.old_driver:
         software = software.model_copy(update=OLD)
     there = tuple(card for card in cards if card.address not in wrong.lost)
-    return Machine(shape, there, software, wrong, MappingProxyType(mig.held(annotations)))
+    ground = host(node, catalogue)
+    found = loaded(node) if ground.bare else None
+    if found is not None and software is not None:
+        software = software.model_copy(update={"driver": found.version, "cuda": registry.cuda(found.version)})
+        wrong = _with_driver(wrong, found, [card.address for card in there])
+    return Machine(
+        shape, there, software, wrong, MappingProxyType(mig.held(annotations)), ground, found, brought_toolkit=toolkit
+    )
+
+
+def _with_driver(wrong: Faults, modules: Loaded, cards: list[str]) -> Faults:
+    """The faults of a node whose driver has some of its own."""
+    kinds = wrong.of_driver(modules.version)
+    if "card-lost" in kinds:
+        wrong = replace(wrong, not_started=wrong.not_started | frozenset(cards[-1:]))
+    if modules.xid and "xid-after-10-s" in kinds:
+        first = cards[0]
+        signs = {**wrong.signs, first: replace(wrong.signs.get(first, faults.WELL), xid=XID)}
+        wrong = replace(wrong, signs=MappingProxyType(signs))
+    return replace(wrong, fabric=True) if "fabric-mismatch" in kinds else wrong
 
 
 def _told(version: str) -> Software | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import cycle, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from controllers.api.resources import NODE
@@ -29,6 +30,8 @@ def parse_profile(text: str, nodes: int) -> list[str]:
 
     `h100-sxm-8=2,no-gpu=5` says how many of each; without numbers (`h100-sxm-8,t4-4`) the
     shapes take turns over `nodes`; nothing means the default. Raises UserError.
+
+    A shape may be followed by its system and by words about its host (`sim.nodes.host`): `l40s-4@ubuntu24.04+bare`.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     pairs = [word.partition("=") for word in words]
@@ -43,10 +46,19 @@ def parse_profile(text: str, nodes: int) -> list[str]:
     return list(islice(cycle([shape for shape, _, _ in pairs] or DEFAULT), nodes))
 
 
-def node_manifests(shapes: Iterable[str], *, prefix: str = "gpu", catalogue: Catalogue | None = None) -> list[Any]:
-    """Nodes `<prefix>-1`, `<prefix>-2`, … of these shapes; raises UserError for an unknown one."""
+def node_manifests(
+    shapes: Iterable[str],
+    *,
+    prefix: str = "gpu",
+    catalogue: Catalogue | None = None,
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> list[Any]:
+    """Nodes `<prefix>-1`, `<prefix>-2`, … of these shapes; raises UserError for an unknown shape or system.
+
+    `annotations`: of each, beside those that say what it is.
+    """
     catalogue = catalogue or load()
-    return [_node(f"{prefix}-{n}", n - 1, shape, catalogue) for n, shape in enumerate(shapes, 1)]
+    return [_node(f"{prefix}-{n}", n - 1, shape, catalogue, annotations) for n, shape in enumerate(shapes, 1)]
 
 
 async def create_nodes(client: Client, manifests: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -64,15 +76,23 @@ async def create_nodes(client: Client, manifests: Iterable[Mapping[str, Any]]) -
     return [name for name in await asyncio.gather(*map(create, manifests)) if name is not None]
 
 
-def _node(name: str, index: int, shape_name: str, catalogue: Catalogue) -> dict[str, Any]:
-    shape = catalogue.shape(shape_name)
+def _node(name: str, index: int, text: str, catalogue: Catalogue, annotations: Mapping[str, str]) -> dict[str, Any]:
+    shape_name, *words = text.split("+")
+    shape_name, _, system_name = shape_name.partition("@")
+    shape, system = catalogue.shape(shape_name), catalogue.system_named(system_name)
+    marks = {names.SYSTEM: system_name, names.HOST: ",".join(words)}
     amounts = {"cpu": str(shape.cpu), "memory": shape.memory, "pods": PODS, "ephemeral-storage": "1Ti"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
-            "annotations": {names.FAKE: "fake", names.SHAPE: shape.name},
+            "annotations": {
+                names.FAKE: "fake",
+                names.SHAPE: shape.name,
+                **{key: value for key, value in marks.items() if value},
+                **annotations,
+            },
             "labels": {
                 **kubelet.labels(name),
                 "node.kubernetes.io/instance-type": shape.name,
@@ -85,8 +105,8 @@ def _node(name: str, index: int, shape_name: str, catalogue: Catalogue) -> dict[
             "nodeInfo": {
                 "architecture": "amd64",
                 "operatingSystem": "linux",
-                "kernelVersion": catalogue.system.kernel,
-                "osImage": catalogue.system.os_image,
+                "kernelVersion": system.kernel,
+                "osImage": system.os_image,
                 "containerRuntimeVersion": "containerd://2.0.5",
                 "kubeletVersion": "v1.34.4",
                 "bootID": "",

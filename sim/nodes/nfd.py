@@ -10,6 +10,7 @@ from sim.nodes import gfd, names
 
 if TYPE_CHECKING:
     from sim.hardware import Card, Catalogue, Device
+    from sim.hardware.catalogue import System
     from sim.nodes.machine import Machine
 
 _AS_MODULES = {"AIO", "EDAC", "INFINIBAND_ON_DEMAND_PAGING", "LIVEPATCH", "NVMEM", "XFS_QUOTA"}
@@ -22,8 +23,9 @@ def features(
 
     `local`: the labels in files of `features.d`, where GFD writes its own.
     """
-    system, host = catalogue.system, catalogue.hosts[machine.shape.host]
-    version, _, _ = system.kernel.partition("-")
+    system, host = _system(machine, catalogue), catalogue.hosts[machine.shape.host]
+    kernel = machine.host.kernel or system.kernel
+    version, _, _ = kernel.partition("-")
     major, minor, revision = version.split(".")
     numa = len({card.numa for card in machine.cards}) or 1
     attributes: dict[str, dict[str, str]] = {
@@ -33,7 +35,7 @@ def features(
         "cpu.pstate": {"status": "active", "scaling_governor": "performance", "turbo": "true"},
         "kernel.config": {name: "m" if name in _AS_MODULES else "y" for name in system.config.split()},
         "kernel.selinux": {"enabled": "false"},
-        "kernel.version": {"full": system.kernel, "major": major, "minor": minor, "revision": revision},
+        "kernel.version": {"full": kernel, "major": major, "minor": minor, "revision": revision},
         "memory.numa": {"is_numa": str(numa > 1).lower(), "node_count": str(numa)},
         "system.name": {"nodename": node},
         "system.osrelease": dict(system.release),
@@ -49,6 +51,11 @@ def features(
         "flags": {name: {"elements": {word: {} for word in words}} for name, words in flags.items()},
         "instances": {"pci.device": {"elements": [{"attributes": device} for device in _pci(machine, catalogue)]}},
     }
+
+
+def _system(machine: Machine, catalogue: Catalogue) -> System:
+    """The machine's system; the usual one of a machine that was made without a host."""
+    return catalogue.systems.get(machine.host.system, catalogue.system)
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The module's own pods on one node: the validators in them, and kubelet's probes of all of them.
+"""The module's own pods on one node: the validators in them, and kubelet's probes of all of them but drivers'.
 
 A validator writes what it finds into the report that discovery made, by the agent's own code, and its pod is ready
 while that says that the node passes. A validator that cannot be started says nothing.
@@ -39,7 +39,7 @@ class Operands:
     async def node(self, name: str) -> None:
         """Play the validators, then kubelet's probes."""
         node = self._cluster.node(name)
-        started = [pod for pod in self._cluster.pods.by("operand", name) if pod.started]
+        started = [pod for pod in self._cluster.pods.by("operand", name) if pod.started and not pod.driver]
         if node is None or not started:
             return
         try:

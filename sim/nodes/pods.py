@@ -17,10 +17,29 @@ class Waiting:
 
 
 @record
+class Running:
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
+
+@record
+class Terminated:
+    """How a container ended."""
+
+    exit_code: int = 0
+    started_at: str | None = None
+    finished_at: str | None = None
+    message: str = ""
+
+
+@record
 class ContainerState:
     """A container's state, as far as it is read."""
 
     waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
 
 
 @record
@@ -29,7 +48,24 @@ class ContainerStatus:
 
     name: str = ""
     ready: bool = False
+    restart_count: int = 0
     state: ContainerState = Field(default_factory=ContainerState)
+    last_state: ContainerState = Field(default_factory=ContainerState)
+
+
+@record
+class SecretKey:
+    """A key of a Secret."""
+
+    name: str = ""
+    key: str = ""
+
+
+@record
+class Source:
+    """Where a value comes from, as far as it is a Secret."""
+
+    secret_key_ref: SecretKey | None = None
 
 
 @record
@@ -38,6 +74,14 @@ class Variable:
 
     name: str
     value: str = ""
+    value_from: Source | None = None
+
+
+@record
+class Variables:
+    """Variables that come from all keys of a Secret."""
+
+    secret_ref: SecretKey | None = None
 
 
 @record
@@ -54,7 +98,15 @@ class Container(kube.Container):
 
     image: str = ""
     env: tuple[Variable, ...] = ()
+    env_from: tuple[Variables, ...] = ()
     volume_mounts: tuple[Mount, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[SecretKey, ...]:
+        """Secrets that it needs to be started; of those without a key it takes every one."""
+        whole = (one.secret_ref for one in self.env_from)
+        single = (one.value_from.secret_key_ref for one in self.env if one.value_from is not None)
+        return tuple(found for found in (*whole, *single) if found is not None)
 
 
 @record
@@ -77,15 +129,26 @@ class PodSpec(kube.PodSpec):
     """A pod's spec."""
 
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
+
+
+@record
+class PodCondition(kube.PodCondition):
+    """A condition of a pod."""
+
+    last_transition_time: str | None = None
 
 
 @record
 class PodStatus(kube.PodStatus):
     """A pod's status."""
 
+    conditions: tuple[PodCondition, ...] = ()
+
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 @record
@@ -100,6 +163,17 @@ class Pod(kube.Pod):
         """Which component of the module it is, and on probation here; empty where it is none."""
         ours = self.metadata.namespace == api.NAMESPACE
         return self.metadata.labels.get(api.LABEL_COMPONENT, "") if ours else ""
+
+    @property
+    def driver(self) -> str:
+        """The GPUDriver of which it brings the driver, or looks for it; empty where it is no such pod."""
+        ours = self.metadata.namespace == api.NAMESPACE
+        return self.metadata.labels.get(api.LABEL_DRIVER, "") if ours else ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether a DaemonSet keeps it: of the pods of a driver, one that installs it rather than looks."""
+        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
 
     @property
     def started(self) -> bool:

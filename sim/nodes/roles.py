@@ -59,8 +59,8 @@ class Roles:
             return
         await self._register(node)
         machine = self._machine(node)
-        if machine.faults.unknown:
-            log.warning("unknown faults", node=name, faults=machine.faults.unknown)
+        if unknown := (*machine.faults.unknown, *machine.host.unknown):
+            log.warning("unknown faults", node=name, faults=unknown)
         since = self._cluster.gfd_since(name)
         local = gfd.labels(machine, since) if since is not None else {}
         features = nfd.features(name, machine, self._cluster.catalogue, local)

@@ -27,6 +27,7 @@ OPEN_SINCE: Final = 560
 """Major version of the driver from which the open module is the usual one."""
 NOT_ASKED: Final = "libnvidia-ml.so.1 finds no device node of the driver here"
 NO_FABRIC: Final = CudaAnswer("cuInit", cuda.NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY")
+NO_FIT: Final = CudaAnswer("cuInit", 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")
 SPECIFICATION: Final = "/var/run/cdi/gpu-control-plane.yaml"
 
 
@@ -51,13 +52,19 @@ def facts(role: str, node: str, boot_id: str, machine: Machine) -> Facts:
     loaded = Facts(
         bus=bus.bus(machine),
         module=Driver(software.driver, source="procfs"),
-        form="open" if int(software.driver.partition(".")[0]) >= OPEN_SINCE else "proprietary",
+        form=_form(software, machine),
         taken=started,
         majors={MODULE: FRONTEND, devices.UVM: UVM},
         firmware=True,
         boot_id=boot_id,
     )
     return _on_host(loaded, software, machine) if role == DRIVER else _in_container(loaded, software, node, machine)
+
+
+def _form(software: Software, machine: Machine) -> str:
+    if machine.modules is not None:
+        return machine.modules.flavour
+    return "open" if int(software.driver.partition(".")[0]) >= OPEN_SINCE else "proprietary"
 
 
 def _on_host(loaded: Facts, software: Software, machine: Machine) -> Facts:
@@ -68,8 +75,8 @@ def _on_host(loaded: Facts, software: Software, machine: Machine) -> Facts:
 def _in_container(loaded: Facts, software: Software, node: str, machine: Machine) -> Facts:
     started = loaded.taken or {}
     minors = [taken.minor for taken in started.values() if taken.minor is not None]
-    if CONTAINER in machine.faults.failed_checks or machine.faults.toolkit:
-        handler = "" if machine.faults.toolkit else MODULE
+    if CONTAINER in machine.faults.failed_checks or not machine.toolkit:
+        handler = MODULE if machine.toolkit else ""
         return replace(
             loaded, libraries={}, nodes={}, unavailable_reason="no library libnvidia-ml.so.1 here", handler=handler
         )
@@ -77,12 +84,13 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
     answers = {card.address: nvml.answer(node, card, machine) for card in machine.cards if card.address in started}
     tried = marks.wanted(answers, loaded.held, loaded.boot_id, Driver(software.driver))
     down = machine.faults.fabric and nvml.has_switches(machine.devices)
+    cuda_says = _cuda(machine, down=down)
     return replace(
         loaded,
-        cuda=dict.fromkeys(tried, NO_FABRIC if down else CudaAnswer()),
+        cuda=dict.fromkeys(tried, cuda_says),
         tried=tuple(tried),
-        cuda_marks="" if down else ",".join(sorted(one.mark for one in tried.values())),
-        fabric_due=down,
+        cuda_marks=",".join(sorted(one.mark for one in tried.values())) if cuda_says.works else "",
+        fabric_due=cuda_says is NO_FABRIC,
         libraries=_libraries(software.driver),
         nodes=nodes | {f"nvidia{minor}": Node(FRONTEND, minor) for minor in minors},
         driver=Driver(software.driver, software.cuda, answers),
@@ -90,6 +98,12 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
         by_cdi=True,
         handler=MODULE,
     )
+
+
+def _cuda(machine: Machine, *, down: bool) -> CudaAnswer:
+    if down or "cuda802" in machine.befalls:
+        return NO_FABRIC
+    return NO_FIT if "cuda803" in machine.befalls else CudaAnswer()
 
 
 def _libraries(version: str) -> dict[str, Library]:

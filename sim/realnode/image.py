@@ -6,6 +6,8 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +23,27 @@ _LINKS: Final = ("pause", "show", "stand-in", "python3")
 _MEDIA: Final = "application/vnd.oci.image"
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of one layer."""
+
+    entrypoint: str
+    layer: bytes
+    """Its files, as a tar archive; `/etc`, `/proc` and the like are made by the runtime."""
+    path: str = "/bin"
+    """Where it finds programs."""
+
+
 def write(archive: Path, program: Path) -> None:
-    """Write the archive of all images, as `ctr images import` takes it."""
+    """Write the archive of the node's own images."""
     layer = _layer(program.read_bytes())
-    blobs = {_digest(layer): layer}
-    manifests = [_image(name, entrypoint, layer, blobs) for name, entrypoint in ENTRYPOINTS.items()]
+    write_images(archive, {name: Image(entrypoint, layer) for name, entrypoint in ENTRYPOINTS.items()})
+
+
+def write_images(archive: Path, images: Mapping[str, Image]) -> None:
+    """Write an archive of images by name, as `ctr images import` takes it."""
+    blobs: dict[str, bytes] = {}
+    manifests = [_image(name, image, blobs) for name, image in images.items()]
     index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": manifests}
     with tarfile.open(archive, "w") as tar:
         _file(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
@@ -34,14 +52,15 @@ def write(archive: Path, program: Path) -> None:
             _file(tar, f"blobs/sha256/{digest.removeprefix('sha256:')}", blob)
 
 
-def _image(name: str, entrypoint: str, layer: bytes, blobs: dict[str, bytes]) -> dict[str, Any]:
+def _image(name: str, image: Image, blobs: dict[str, bytes]) -> dict[str, Any]:
     """Add the image's blobs; returns what the index says of it."""
     system, arch = host_platform()
+    layer = image.layer
     config = _json(
         {
             "architecture": arch,
             "os": system,
-            "config": {"Entrypoint": [entrypoint], "Env": ["PATH=/bin"]},
+            "config": {"Entrypoint": [image.entrypoint], "Env": [f"PATH={image.path}"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -53,14 +72,14 @@ def _image(name: str, entrypoint: str, layer: bytes, blobs: dict[str, bytes]) ->
             "layers": [_descriptor(f"{_MEDIA}.layer.v1.tar", layer)],
         }
     )
-    blobs |= {_digest(config): config, _digest(manifest): manifest}
+    blobs |= {_digest(layer): layer, _digest(config): config, _digest(manifest): manifest}
     platform = {"architecture": arch, "os": system}
     marks = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     return {**_descriptor(f"{_MEDIA}.manifest.v1+json", manifest), "platform": platform, "annotations": marks}
 
 
 def _layer(program: bytes) -> bytes:
-    """The root file system; `/etc`, `/proc` and the like are made by the runtime."""
+    """One program under all its names."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         _file(tar, "bin/payload", program, mode=0o755)

@@ -41,7 +41,8 @@ def sweep(places: Places) -> None:
         process.signal(signal.SIGKILL)
     _wait([*shims, *inside])
     _release(networks)
-    for folder in sorted({*groups, *(group.parent for group in groups)}, reverse=True):
+    common = (folder for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{NAMESPACE}"))
+    for folder in sorted({*groups, *common}, reverse=True):
         with suppress(OSError):
             folder.rmdir()  # the common one only where nothing else is in it
     for bundle in _bundles(places):

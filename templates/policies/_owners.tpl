@@ -28,10 +28,16 @@ gpunodeinventories:
   gpupool-controller:
     fields: [pools]
     conditions: [UnassignedDevice]
+  gpu-driver-controller:
+    fields: [driverWork, lastDriverWork]
 gpupools:
   gpupool-controller:
     fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, queue, phase, lastReconfigured]
     conditions: [Available, Maintenance, Misconfigured, CapacityLow]
+gpudrivers:
+  gpu-driver-controller:
+    fields: [observedGeneration, target, current, revisions, counts, state, strata, versions, nodes, truncated]
+    conditions: [Ready, Progressing, Overlaps, SettingsInvalid, NextKernelUnserved, Blocked, Failed, Halted]
 # status-owners:end
 {{- end -}}
 

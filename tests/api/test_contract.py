@@ -14,6 +14,7 @@ import yaml
 from controllers.api import conditions, crdgen, names
 from controllers.api.duration import parse_duration
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import Condition
@@ -21,7 +22,7 @@ from controllers.api.record import adapter, json_name, to_json
 from controllers.api.settings import Settings, parse_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {"gpudevice": GPUDevice, "gpunodeinventory": GPUNodeInventory, "gpupool": GPUPool}
+KINDS = {"gpudevice": GPUDevice, "gpunodeinventory": GPUNodeInventory, "gpupool": GPUPool, "gpudriver": GPUDriver}
 
 
 def schema(kind: str) -> dict[str, Any]:

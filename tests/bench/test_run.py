@@ -57,6 +57,11 @@ TINY = Sizes(
     gangs=6,
     gang_cards=12,
     gang_kills=2,
+    driver_nodes=6,
+    driver_first=1,
+    driver_unserved=1,
+    driver_quiet=1.0,
+    driver_objects=4,
     churn_nodes=1,
     churn_seconds=30.0,
     churn_warm_up=4.0,
@@ -139,7 +144,8 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
-    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, *queues, attacked, pod, nearness):
+    nodes = (coldstart, change, large, monitoring, pools, drivers)
+    for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -264,6 +270,18 @@ def queue(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert (quiet["waiting"], quiet["writes"]) == (20, 0)
     assert rows["20 pods wait, nothing changes: writes"]["verdict"] == "met"
     assert rows["pods released beyond the cards"]["verdict"] == "met"
+
+
+def drivers(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    fleet = raw["fleet"]
+    assert (fleet["nodes"], raw["unserved"], raw["started"]) == (6, 2, 0)
+    assert 1 <= fleet["at_once"] <= 6
+    assert fleet["writes"] > 0
+    assert fleet["quiet_writes"] == raw["resolved"]["disturbed"] == 0
+    assert len(raw["first"]) == 1
+    assert raw["first"][0] > 0
+    assert rows["writes in 1 s without a change"]["verdict"] == "met"
+    assert rows["6 bare nodes, install played 10 s: all in service"]["verdict"] == "info", "the budget is for 1,000"
 
 
 def gangs(raw: dict[str, Any], rows: dict[str, Any]) -> None:

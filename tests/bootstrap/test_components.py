@@ -158,7 +158,7 @@ def test_the_validators_see_the_host_as_the_discovery_agent_does() -> None:
         for name in ("HOST_SYS", "HOST_ROOT"):
             assert f"- name: {name}\n          value: {environment(container)[name]}\n" in text
         assert f"runAsUser: {pod['securityContext']['runAsUser']}\n" in text
-        for mount in (mount for mount in container["volumeMounts"] if mount["name"] != "cdi"):
+        for mount in (mount for mount in container["volumeMounts"] if mount["name"] not in ("cdi", "driver-notes")):
             path = mount["mountPath"].replace(podspec.DRIVER_ROOT, "{{ $driver }}")
             assert f"mountPath: {path}\n" in text
     assert f'$agent.discover.driverRoot | default "{podspec.DRIVER_ROOT}"' in text

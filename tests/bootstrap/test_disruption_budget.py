@@ -266,7 +266,7 @@ def test_a_roll_out_that_outlasts_its_grace_takes_one_node_only(fleet: Cluster) 
 def ask(cluster: Cluster, budget: DisruptionBudget, world: World, on: str) -> str:
     """Ask for a node with these caches, which need not know of the last writes."""
     health = NodeHealth(cluster.answers.get(on), cluster.now)
-    return budget.admit(on, assess(world.node(on), health, cluster.settings, cluster.now))
+    return budget.admit(on, assess(world.node(on), health, cluster.settings, cluster.now), cluster.now)
 
 
 def renew(cluster: Cluster, world: World) -> None:

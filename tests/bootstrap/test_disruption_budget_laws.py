@@ -66,7 +66,7 @@ class Process:
         cluster, now = self.cluster, self.cluster.now
         seen = self.world.node(node)
         found = assess(seen, NodeHealth(cluster.answers[node], now), cluster.settings, now)
-        made = plan.plan(seen, found, self.budget.admit(node, found), LIMITS, now)
+        made = plan.plan(seen, found, self.budget.admit(node, found, now), LIMITS, now)
         with suppress(ConflictError):  # it is planned anew
             cluster.execute(made.actions, names.MANAGER_BOOTSTRAP)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
+from controllers.api.driver_work import CLOSED, OUT_OF_SERVICE, Phase
 from controllers.api.settings import parse_settings
 from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
 from controllers.bootstrap import phases
 from controllers.bootstrap.readiness.conditions import CONDITIONS
-from controllers.domain.clock import seconds
+from controllers.domain.clock import seconds, stamp
+from controllers.domain.driver.node_work import work_on
 from controllers.domain.report import is_of_this_boot
 from controllers.runtime.plan import Apply, Merge
 from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, SAMPLES, Cluster, address, device_name
@@ -62,11 +64,14 @@ happenings = st.one_of(
     st.tuples(st.just("neighbour"), st.booleans(), st.booleans()),
     st.tuples(st.just("module"), st.booleans()),
     st.tuples(st.just("percent"), st.sampled_from([1, 20, 50, 100])),
+    st.tuples(
+        st.just("driver"), st.none() | st.sampled_from(get_args(Phase)), st.sampled_from([None, -99.0, 300.0, 900.0])
+    ),
 )
 NEIGHBOUR = "worker-02"
 
 
-def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - a list of happenings
+def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912, PLR0915 - a list of happenings
     match what:
         case ("node", ready, boot):
             cluster.node(ready=ready, boot=boot)
@@ -114,10 +119,21 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0
             neighbour(cluster, out=out, faulted=faulted)
         case ("module", enabled):
             cluster.enabled = enabled
+        case ("driver", phase, limit):
+            drive(cluster, phase, limit)
         case ("percent", share):
             cluster.settings = replace(
                 cluster.settings, health=replace(cluster.settings.health, max_unavailable_percent=share)
             )
+
+
+def drive(cluster: Cluster, phase: str | None, limit: float | None) -> None:
+    """What gpu-driver-controller says that it does, for so many seconds."""
+    uid = cluster.objects["Node", NODE]["metadata"].get("uid", "")
+    told = {"driver": "a", "phase": phase, "since": stamp(cluster.now), "nodeUID": uid, "reason": "R", "message": "m"}
+    if limit is not None:
+        told["deadline"] = stamp(cluster.now + limit)
+    cluster.status()["driverWork"] = told if phase else None
 
 
 def neighbour(cluster: Cluster, *, out: bool, faulted: bool) -> None:
@@ -275,6 +291,7 @@ def test_what_is_said_is_in_order(start: Callable[[], Cluster], history: list[An
             assert ("Faulted", *card) in DOCUMENTED
         opens(cluster, opened)
         rests(cluster)
+        follows_the_driver(cluster)
 
 
 def opens(cluster: Cluster, opened: set[str]) -> None:
@@ -297,6 +314,25 @@ def rests(cluster: Cluster) -> None:
     if suspended and cluster.board() != "2330":
         assert not set(cluster.gates()) & HOLDING_GPU_OPEN
         assert cluster.pooling()[1] != "Ready"
+
+
+def follows_the_driver(cluster: Cluster) -> None:
+    """A node whose driver is changed is out of service, its clients' gates are closed, and it counts in no fuse."""
+    inventory = cluster.view().inventories.get(NODE)
+    assert inventory is not None
+    node = cluster.view().nodes.get(NODE)
+    assert node is not None
+    work = work_on(inventory.status.driver_work, node, cluster.now)
+    told = cluster.status()["bootstrap"]
+    assert (told["stage"] == "DriverWork") == (work.is_out and told["stage"] != "NotWanted")
+    if work.is_out:
+        assert work.work is not None
+        assert work.work.phase in OUT_OF_SERVICE
+        assert cluster.pooling()[0] == "False"
+        assert not told.get("disrupted")
+        assert work.work.phase not in CLOSED or not set(cluster.gates()) & HOLDING_GPU_OPEN
+    if work.is_planned:
+        assert NODE not in cluster.view().fleet(cluster.now)[1]
 
 
 @settings(max_examples=50, deadline=None)

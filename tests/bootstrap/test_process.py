@@ -48,6 +48,16 @@ async def gates(plane: Plane, node: str) -> set[str]:
     return {key.removeprefix(prefix) for key in (found or {})["metadata"]["labels"] if key.startswith(prefix)}
 
 
+async def says(plane: Plane, node: str, wanted: dict[str, str]) -> None:
+    """Wait for the conditions of a Node that say whether it is ready: kubelet's, and ours."""
+
+    async def told() -> bool:
+        found = (await plane.get(resources.NODE, node) or {})["status"]["conditions"]
+        return {one["type"]: one["status"] for one in found if one["type"] in ("Ready", names.NODE_READY)} == wanted
+
+    await plane.until(told, f"the Node to say {wanted}")
+
+
 async def test_a_node_is_prepared_and_given_back(plane: Plane, tmp_path: Path, flags: Flags) -> None:
     await add_node(plane, "story")
     async with (
@@ -61,6 +71,7 @@ async def test_a_node_is_prepared_and_given_back(plane: Plane, tmp_path: Path, f
         assert status["monitoring"].keys() == {"dcgmReady", "lastHeartbeat"}
         assert {c["type"] for c in status["conditions"]} >= {"ManagedDisabled", "ReadyForPooling"}
         assert (await process.metrics())['gpu_bootstrap_ready{node="story"}'] == 1
+        await says(plane, "story", {"Ready": "True", names.NODE_READY: "True"})
 
         async def event() -> list[dict[str, Any]]:
             events = await plane.list(resources.EVENT, namespace="default", prefix="story.")
@@ -79,6 +90,7 @@ async def test_a_node_is_prepared_and_given_back(plane: Plane, tmp_path: Path, f
             return not await gates(plane, "story") and not [p for p in ours if p["spec"].get("nodeName") == "story"]
 
         await plane.until(emptied, "the components to leave")
+        await says(plane, "story", {"Ready": "True"})
         labels["metadata"]["labels"][names.LABEL_ENABLED] = "true"
         await plane.client.merge(resources.NODE, "story", labels, manager="test")
         await pooling(plane, "story", "True")

@@ -89,6 +89,8 @@ class Cluster(cluster.Cluster):
         old = self.objects.get(("Node", on), {})
         labels = old.get("metadata", {}).get("labels", {"example.com/own": "stays"})
         self.add(objects.node(on, ready=ready, labels=labels, boot=boot))
+        if (said := conditions.find(old, names.NODE_READY)) is not None:
+            self.objects["Node", on]["status"]["conditions"].append(said)
 
     def report(
         self, *, driver: str = "580.65.06", cuda: str = "13.0", toolkit: str = "true", boot: str = BOOT, on: str = NODE
@@ -205,7 +207,7 @@ class Cluster(cluster.Cluster):
         health = NodeHealth(self.answers.get(on), self.now, is_outage=self.blind, error=self.found, cards=cards)
         seen = world.node(on)
         found = assess(seen, health, self.settings, self.now, enabled=self.enabled)
-        held = (budget or self.budget(world)).admit(on, found)
+        held = (budget or self.budget(world)).admit(on, found, self.now)
         return plan.plan(seen, found, held, LIMITS, self.now)
 
     def _warned(self, known: CardEvaluation) -> CardEvaluation:

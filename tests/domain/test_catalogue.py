@@ -147,7 +147,7 @@ def test_a_wheel_carries_the_data() -> None:
     packed = tomllib.loads((HERE.parents[2] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
 
     assert packed[catalogue.__name__] == ["*.toml"]
-    assert {path.stem for path in HERE.glob("*.toml")} == {"drivers", "mig", "vendors"} | {
+    assert {path.stem for path in HERE.glob("*.toml")} == {"drivers", "images", "mig", "vendors"} | {
         v.name for v in VENDORS.values()
     }
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from controllers.domain.catalogue import Requirement, drivers, for_card, is_older, requirement, strictest
 from controllers.domain.catalogue.drivers import TABLE
-from controllers.domain.catalogue.lookup import HERE, MODELS, VENDORS
+from controllers.domain.catalogue.lookup import HERE, MODELS, VENDORS, model
 from tests.data import facts
 
 numbers = st.lists(st.integers(0, 999), min_size=1, max_size=4)
@@ -207,6 +207,10 @@ SLIPS = {
         lambda raw: raw["components"]["gfd"].pop("driver"), "gfd: asks for neither driver nor cuda",
     ),
     "a misspelt table": (lambda raw: raw.update(component={}), "the file: unknown key component"),
+    "modules that are none": (setting(*HOPPER, modules="closed"), "9.0: modules: 'closed' is none of"),
+    "no modules": (lambda raw: raw["generations"]["9.0"].pop("modules"), "9.0: modules is missing"),
+    "a last branch of words": (setting(*HOPPER, last_branch="580"), "9.0: last_branch: expected int, found '580'"),
+    "a card that is no id": (lambda raw: raw["cards"].update(GH200=raw["cards"]["2342"]), "GH200: no PCI device id"),
     "components missing": (lambda raw: raw.pop("components"), "the file: components is missing"),
 }  # fmt: skip
 
@@ -218,3 +222,33 @@ def test_a_slip_is_told(change: Callable[[dict[str, Any]], None], told: str) -> 
     change(raw)
     with pytest.raises(ValueError, match=re.escape(f"drivers.toml: {told}")):
         drivers.table("drivers.toml", raw)
+
+
+@pytest.mark.parametrize(
+    ("device", "compute", "expected"),
+    [
+        ("1db4", (7, 0), ("Volta", "proprietary", 580)),
+        ("15f8", (6, 1), ("Pascal", "proprietary", 580)),
+        ("1eb8", (7, 5), ("Turing", "either", None)),
+        ("2330", (9, 0), ("Hopper", "either", None)),
+        # Grace Hopper has Hopper's capability, and takes the open modules alone.
+        ("2342", (9, 0), ("Hopper", "open", None)),
+        ("2901", (10, 0), ("Blackwell", "open", None)),
+    ],
+)
+def test_a_generation_says_which_modules_and_which_drivers_serve_it(
+    device: str, compute: tuple[int, int], expected: tuple[str, str, int | None]
+) -> None:
+    row = drivers.generation(device, compute)
+
+    assert row is not None
+    assert (row.name, row.modules, row.last_branch) == expected
+
+
+def test_of_a_card_that_nobody_knows_nothing_is_said() -> None:
+    assert drivers.generation("ffff", None) is None
+    assert drivers.generation("ffff", (99, 0)) is None
+
+
+def test_each_card_of_its_own_is_in_the_catalogue() -> None:
+    assert [device for device in TABLE.cards if model("10de", device) is None] == []

@@ -9,10 +9,12 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from controllers.api import names, resources
+from nodeagent.host.system import container_runtime
 from sim.realnode import agents, kubelet
 from sim.realnode.cards import variable
 from tests.e2e.admin import NAMESPACE, Admin
@@ -39,6 +41,13 @@ async def ask(admin: Admin) -> AsyncIterator[Kubelet]:
     await made.close()
 
 
+def process_of(container: str) -> Path:
+    """A process of a container, in the machine's /proc."""
+    found = [path.parent for path in Path("/proc").glob("[0-9]*/cgroup") if container in path.read_text()]
+    assert found, f"no process is in container {container}"
+    return found[0]
+
+
 async def test_a_container_has_the_card_that_was_reserved_and_no_other(admin: Admin):
     await admin.start("one", 2)
     await admin.offers("one", 1)
@@ -46,6 +55,16 @@ async def test_a_container_has_the_card_that_was_reserved_and_no_other(admin: Ad
     assert pod.metadata.annotations[names.DEVICES] == admin.card(2).status.inventory_id
     assert await admin.shown("alone") == ({variable(2): admin.uuid(2)}, ["nvidia2"])
     assert "InsufficientCapacity" in await admin.refusal("second", "one")
+
+
+async def test_from_within_a_container_its_runtime_is_known(admin: Admin, tmp_path: Path):
+    await admin.start("one", 1)
+    await admin.offers("one", 1)
+    await admin.run("inside", "one")
+    container, _ = await admin.container("inside")
+    (tmp_path / "self").symlink_to(process_of(container.removeprefix("containerd://")))
+    assert container_runtime(tmp_path) == "containerd"
+    assert container_runtime(Path("/proc")) == ""
 
 
 async def test_without_cdi_a_container_has_the_same_by_device_nodes_and_environment(admin: Admin, in_dev: None):

@@ -133,6 +133,6 @@ def test_a_campaign_takes_of_each_group_so_many_and_others_for_another_workload(
 
 
 def test_some_workloads_together_meet_every_fault() -> None:
-    found = {plan.fault for turn in range(15) for plan in plans.sampled("pool", FACTS, turn)}
+    found = {plan.fault for turn in range(20) for plan in plans.sampled("pool", FACTS, turn)}
 
     assert found == {*plans.FAULTS} - {plans.REFERENCE, *plans.KILLS}

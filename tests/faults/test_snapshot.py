@@ -40,6 +40,20 @@ def test_a_daemonsets_pods_are_known_by_node() -> None:
     assert picture({("Pod", "d8/a"): pod("a")}) == picture({("Pod", "d8/b"): pod("b")})
 
 
+def test_of_what_a_node_says_of_itself_our_condition_counts_alone() -> None:
+    def node(**conditions: str) -> dict[str, Any]:
+        told = [{"type": kind, "status": status, "reason": "x"} for kind, status in conditions.items()]
+        return {("Node", "n"): {"metadata": {"name": "n"}, "status": {"conditions": told}}}
+
+    ready, lost = (
+        node(**{names.NODE_READY: "True", "Ready": "True"}),
+        node(**{names.NODE_READY: "True", "Ready": "False"}),
+    )
+    assert picture(ready) == picture(lost)
+    (path,) = differences(picture(ready), picture(node(**{names.NODE_READY: "False"})))
+    assert names.NODE_READY in path
+
+
 def test_a_mask_hides_only_what_differed_between_references() -> None:
     one, other, third = {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "c": 1}, {"a": 1, "b": 1}
     hidden = mask([one, other, third])

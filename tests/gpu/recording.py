@@ -10,10 +10,11 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from controllers.api.system_facts import SystemFacts
 from nodeagent.discover import once
 from nodeagent.discover.scan import Facts
 from nodeagent.host.driver_probe import decode
-from nodeagent.host.facts.records import Bus, PciFunction, Toolkit
+from nodeagent.host.facts.records import Bus, PciFunction, System, Toolkit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +29,7 @@ def write(path: Path, facts: Facts, steps: Iterable[Step]) -> None:
         "functions": [asdict(function) for function in facts.bus.functions],
         "driver": asdict(facts.driver) if facts.driver is not None else None,
         "toolkit": asdict(facts.toolkit) if facts.toolkit is not None else None,
+        "system": asdict(facts.system) if facts.system is not None else None,
         "boot_id": facts.boot_id,
         "steps": {step.name: {"result": step.result, "told": step.told, "kept": step.kept} for step in steps},
     }
@@ -41,4 +43,8 @@ def features(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     driver = decode(json.dumps({"driver": kept["driver"]}).encode()) if kept["driver"] is not None else None
     bus = Bus(tuple(PciFunction(**{**one, "unreadable": tuple(one["unreadable"])}) for one in kept["functions"]))
     toolkit = Toolkit(**{**kept["toolkit"], "failed": tuple(kept["toolkit"]["failed"])}) if kept["toolkit"] else None
-    return kept["steps"]["discover"]["kept"], once.features(Facts(bus, driver, toolkit, kept["boot_id"]))
+    # Recordings before the agent told of the system have none.
+    told = kept.get("system")
+    system = System(SystemFacts(**told["facts"]), tuple(told["failed"])) if told else None
+    facts = Facts(bus, driver, toolkit, kept["boot_id"], system=system)
+    return kept["steps"]["discover"]["kept"], once.features(facts)

@@ -12,7 +12,7 @@ from controllers.api import names, resources
 from controllers.install import cleanup, leftovers
 from controllers.install.observed import CONTROLLERS
 from controllers.runtime.plan import Delete, Merge
-from tests.install.world import CHANGED, FOREIGN, MODULE_CONFIGS, NS, OTHER_GATE, OURS, QUEUED, Cluster
+from tests.install.world import CHANGED, FOREIGN, MODULE_CONFIGS, NS, OTHER_GATE, OURS, QUEUED, VARIANT, Cluster
 
 FOREIGN_KEYS = {
     ("Deployment", f"{NS}/somebody-elses"),
@@ -20,12 +20,15 @@ FOREIGN_KEYS = {
     ("RuntimeClass", "nvidia"),
     ("NodeFeature", f"{NS}/{names.agent_feature('away')}"),
     ("Pod", f"{NS}/plugin-away"),
+    ("DaemonSet", f"{NS}/gpu-driver-{VARIANT}"),
+    ("ConfigMap", f"{NS}/gpu-driver-{VARIANT}"),
+    ("Pod", f"{NS}/driver-n1"),
     ("Node", "n1"),
     ("Node", "away"),
     ("Pod", "team/runs"),
     *(("Pod", f"team/{name}") for name in QUEUED),
 }
-RECORDS = {("GPUPool", "a"), ("GPUDevice", "n1-card"), ("GPUNodeInventory", "n1")}
+RECORDS = {("GPUPool", "a"), ("GPUDriver", "main"), ("GPUDevice", "n1-card"), ("GPUNodeInventory", "n1")}
 DEFINITIONS = {("CustomResourceDefinition", name) for name in OURS}
 SETTINGS = {("ModuleConfig", names.MODULE), ("CustomResourceDefinition", MODULE_CONFIGS)}
 LAYOUT = {("ConfigMap", f"{NS}/{names.mig_layout('n1')}")}
@@ -64,6 +67,7 @@ def test_what_is_ours_goes_and_what_is_not_stays(
     for name in ("n1", "away"):
         node = cluster.objects["Node", name]
         assert node["metadata"]["labels"] == {"zone": "z"}
+        assert [one["type"] for one in node["status"]["conditions"]] == ["Ready"]
         assert node["metadata"]["annotations"] == {"theirs": "1"}
         assert node["spec"]["taints"] == [CHANGED, FOREIGN]
     kept = {name: [gate["name"] for gate in gates] for name, gates in QUEUED.items()}

@@ -14,7 +14,7 @@ from controllers.install.observed import MODULE_CONFIGS, OURS, Definition
 from controllers.install.schema import losses
 from sim.module.install import ROOT
 
-POOLS = OURS[-1]
+POOLS = "gpupools.gpu.deckhouse.io"
 
 
 def stored(name: str = POOLS, **more: Any) -> dict[str, Any]:

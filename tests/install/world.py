@@ -9,7 +9,8 @@ from controllers.api import names, resources
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import cleanup
 from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, UNBOUND, WRITERS, Observed
-from tests.kit import cluster, objects
+from tests.kit import cluster, conditions, objects
+from tests.kit.objects import condition
 from tests.kit.storage import Json
 
 NS = names.NAMESPACE
@@ -17,6 +18,7 @@ OWN = {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}
 OURS_TAINT = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
 CHANGED = {"key": "team", "value": "theirs", "effect": "NoExecute"}
 FOREIGN = {"key": "maintenance", "effect": "NoSchedule"}
+VARIANT = "3f2a91c07b-ubuntu24.04-any"
 GATE = {"name": names.CARDS_GATE}
 OTHER_GATE = {"name": "example.com/other"}
 QUEUED = {"one": [GATE], "two": [OTHER_GATE, GATE], "goes-on": [OTHER_GATE], "pending": []}
@@ -58,6 +60,7 @@ class Cluster(cluster.Cluster):
         self.pod("plugin-away", "away", **{names.LABEL_COMPONENT: "device-plugin"})
         self.operand(resources.CONFIGMAP, names.plugin_object("a"), "device-plugin")
         self.operand(resources.CONFIGMAP, names.mig_layout("n1"), MIG)
+        self._drivers()
         self.make(resources.CONFIGMAP, "kube-root-ca.crt")
         self.make(resources.SECRET, names.WEBHOOK_SECRET)
         self.make(resources.RUNTIMECLASS, "nvidia-cdi", metadata={"labels": OWN})
@@ -66,6 +69,14 @@ class Cluster(cluster.Cluster):
         self._nodes()
         self._queue()
         self._records(deckhouse=deckhouse)
+
+    def _drivers(self) -> None:
+        """A driver on a node, on which pods may compute, and its GPUDriver."""
+        labels = OWN | {names.LABEL_COMPONENT: "driver", names.DRIVER_VARIANT: VARIANT}
+        for kind in (resources.DAEMONSET, resources.CONFIGMAP):
+            self.make(kind, f"gpu-driver-{VARIANT}", metadata={"labels": labels})
+        self.pod("driver-n1", "n1", **labels)
+        self.make(resources.GPUDRIVER, "main", metadata={"finalizers": [names.FINALIZER_DRIVER]})
 
     def _queue(self) -> None:
         for name, gates in QUEUED.items():
@@ -81,6 +92,8 @@ class Cluster(cluster.Cluster):
         meta = {"annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
         for node, ready in (("n1", "True"), ("away", "Unknown")):
             self.add(objects.node(node, ready=ready, labels=labels, meta=meta, taints=taints))
+            with self.edit("Node", node) as made:
+                conditions.put(made, condition(names.NODE_READY, True))
         by_hand: Json = {"labels": {names.NFD_NODE_NAME: "away"}}
         by_agent: Json = {"labels": {names.NFD_NODE_NAME: "n1"}, "managedFields": [{"manager": names.MANAGER_DISCOVER}]}
         self.make(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)

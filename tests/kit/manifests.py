@@ -6,6 +6,7 @@ from typing import Any
 
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Namespace, Node, Pod
@@ -17,6 +18,7 @@ KINDS: dict[type[Any], Resource] = {
     GPUDevice: resources.GPUDEVICE,
     GPUNodeInventory: resources.GPUNODEINVENTORY,
     GPUPool: resources.GPUPOOL,
+    GPUDriver: resources.GPUDRIVER,
     Namespace: resources.NAMESPACE,
     Node: resources.NODE,
     Pod: resources.POD,

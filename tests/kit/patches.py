@@ -27,14 +27,14 @@ def merge(target: Json, patch: Json) -> None:
 
 
 def json_patch(target: Json, operations: Iterable[Json]) -> None:
-    """Carry out the operations of a JSON patch: `add` and `remove`."""
+    """Carry out the operations of a JSON patch: `add`, `replace` and `remove`."""
     for operation in operations:
         *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
         place: Any = target
         for part in way:
-            place = place[part]
+            place = place[int(part) if isinstance(place, list) else part]
         if operation["op"] == "remove":
-            del place[last]
+            del place[int(last) if isinstance(place, list) else last]
         elif isinstance(place, list):
             assert last == "-", operation
             place.append(copy.deepcopy(operation["value"]))

@@ -10,6 +10,7 @@ UP = re.compile(r"\bcontrolplane\.up\(|(?<![.\w])up\((tmp_path|folder|plane)|\bb
 WITH_A_LIFE_OF_ITS_OWN = {
     "tests/kit/planes.py": "the way",
     "tests/e2e/bed.py": "stays up where a test fails and a person asked for that; a real node stands on it",
+    "tests/e2e/driverbed.py": "stays up as a real node's does, without the module",
     "tests/e2e/release.py": "stays up as a real node's does, without the module",
     "tests/sim/test_controlplane.py": "about coming up itself",
     "tests/sim/test_containers.py": "about coming up in containers",

@@ -17,7 +17,7 @@ from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("gpudevice.yaml", "gpunodeinventory.yaml", "gpupool.yaml")
+FILES = ("gpudevice.yaml", "gpunodeinventory.yaml", "gpupool.yaml", "gpudriver.yaml")
 CRDS = [yaml.safe_load((ROOT / "crds" / name).read_text()) for name in FILES]
 KINDS = [crd["spec"]["names"]["kind"] for crd in CRDS]
 BY_THE_SERVER = {".apiVersion", ".kind", ".metadata"}
@@ -67,6 +67,7 @@ def test_columns_show_what_there_is(crd: dict[str, Any]) -> None:
         "GPUDevice": {"Node", "Product", "State", "Pool"},
         "GPUNodeInventory": {"Ready", "Reason", "Driver"},
         "GPUPool": {"Mode", "Total", "Used", "Available", "Ready", "Waiting"},
+        "GPUDriver": {"Version", "Mode", "Nodes", "Current", "Busy", "Failed", "State"},
     }
     assert wanted[crd["spec"]["names"]["kind"]] <= narrow
     assert columns[-1]["name"] == "Age"
@@ -74,7 +75,8 @@ def test_columns_show_what_there_is(crd: dict[str, Any]) -> None:
 
 @pytest.mark.cluster
 async def test_short_names_the_category_and_explain(people: People, kubectl: Kubectl) -> None:
-    for short, kind in (("gpudev", "GPUDevice"), ("gpunode", "GPUNodeInventory"), ("gpupool", "GPUPool")):
+    shorts = {"gpudev": "GPUDevice", "gpunode": "GPUNodeInventory", "gpupool": "GPUPool", "gpudrv": "GPUDriver"}
+    for short, kind in shorts.items():
         assert kubectl.run("get", short, "-o", "name").returncode == 0
         assert f"KIND:       {kind}" in kubectl.run("explain", short).stdout
     every = kubectl.run("get", "gpu", "-o", "name").stdout

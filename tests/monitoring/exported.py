@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
+from controllers.driver.metrics import DriverWork
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
 from controllers.gpupool.queue_collector import QueueCollector
 from controllers.inventory.metrics import InventoryCollector
@@ -47,7 +48,8 @@ class Nothing:
 
 def _world() -> SimpleNamespace:
     kinds = ("nodes", "features", "devices", "inventories", "pools", "pods")
-    return SimpleNamespace(rule_error="", **{kind: Nothing() for kind in kinds})
+    caches = SimpleNamespace(drivers=Nothing(), inventories=Nothing())
+    return SimpleNamespace(rule_error="", caches=caches, clock=float, **{kind: Nothing() for kind in kinds})
 
 
 @cache
@@ -64,6 +66,7 @@ def ours() -> frozenset[str]:
         StatusCollector(world),
         QueueCollector(world),
         InventoryCollector(world),
+        DriverWork(world),
     ]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
     return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))

@@ -19,7 +19,7 @@ from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.runtime.readers import SUBRESOURCE
 from sim import prometheus
-from sim.module.processes import MODULES
+from sim.module.processes import MODULES, OPTIONAL
 from tests.docs.site import anchors
 from tests.monitoring.rules import ROOT, groups
 from tests.monitoring.test_dashboards import BOARDS
@@ -68,7 +68,7 @@ def test_every_dashboard_is_rendered() -> None:
 def test_all_that_has_metrics_is_read() -> None:
     monitors = {one["metadata"]["name"]: one["spec"] for one in of("PodMonitor")}
     (apps,) = monitors["gpu-control-plane"]["selector"]["matchExpressions"]
-    assert set(apps["values"]) == set(MODULES)
+    assert set(apps["values"]) == {*MODULES, *OPTIONAL}
     (components,) = monitors["gpu-nodeagent"]["selector"]["matchExpressions"]
     made = daemonsets(BootstrapSettings())
     pool = GPUPool(metadata=ObjectMeta(name="a"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from controllers.api import names, validation
+from controllers.api import names, system_facts, validation
 from controllers.domain.mig import CardLayout
 from nodeagent.host import procfs
 from nodeagent.host.driver_probe import DriverProbe, Timing
@@ -23,7 +23,7 @@ from nodeagent.validate.checks import cardfacts, report
 from nodeagent.validate.cuda_trials import Trials
 from nodeagent.validate.scanner import NodeScanner
 from sim.hardware import Shape, load, sysfs
-from sim.nodes import discover, nvml, validators
+from sim.nodes import discover, host, nvml, validators
 from sim.nodes.faults import Faults
 from sim.nodes.machine import Machine
 from sim.nvml import Config, build, environment
@@ -54,7 +54,7 @@ def library() -> Path:
 def real(folder: Path, shape: Shape, library: Path, *, nvml: bool = True, **machine: Any) -> dict[str, Any]:
     """What the real agent finds on a machine of that shape; `nvml`: whether it has the driver's library and devices."""
     lost, driver = machine.get("lost", ()), machine.get("driver", True)
-    tree = sysfs.write(folder / "machine", shape, node=NODE, boot_id=BOOT, **machine)
+    tree = sysfs.write(folder / "machine", shape, node=NODE, boot_id=BOOT, system=CATALOGUE.system, **machine)
     config = Config.of(shape, NODE)
     for address in lost:
         config = config.without(address)
@@ -66,10 +66,12 @@ def real(folder: Path, shape: Shape, library: Path, *, nvml: bool = True, **mach
         [*command, *places], env={**os.environ, **variables}, capture_output=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr.decode()
-    found = orjson.loads(done.stdout)
+    found: dict[str, Any] = orjson.loads(done.stdout)
     told = found["attributes"].get(names.FEATURE_DRIVER, {"elements": {}})["elements"]
     # The number of a folder, which no simulated machine has.
     assert told.pop(validation.LOAD, "") == procfs.load(tree.sys)
+    # The environment names the library here, which lies in no root: whose it is cannot be seen.
+    assert system_facts.DRIVER_SOURCE not in found["attributes"][names.FEATURE_SYSTEM]["elements"]
     return found
 
 
@@ -77,7 +79,11 @@ def simulated(shape: Shape, faults: Faults | None = None) -> dict[str, Any]:
     """What the simulated agent of that node publishes."""
     faults = faults or Faults()
     cards = tuple(card for card in shape.cards if card.address not in faults.lost)
-    return discover.features(NODE, BOOT, Machine(shape, cards, shape.software, faults))
+    made = Machine(shape, cards, shape.software, faults, host=host.of(CATALOGUE.system))
+    found = discover.features(NODE, BOOT, made)
+    source = found["attributes"][names.FEATURE_SYSTEM]["elements"].pop(system_facts.DRIVER_SOURCE, "")
+    assert source == ("host" if shape.software is not None else "")
+    return found
 
 
 def compare(seen: dict[str, Any], told: dict[str, Any]) -> None:

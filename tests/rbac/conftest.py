@@ -52,7 +52,7 @@ class Played:
 def chart() -> Chart:
     """The module's RBAC, as Helm renders it."""
     helm = programs.ensure(["helm"])["helm"]
-    return grants.read(harness.render(helm, release_namespace=names.NAMESPACE), names.NAMESPACE)
+    return grants.read(harness.render(helm, harness.DRIVERS, release_namespace=names.NAMESPACE), names.NAMESPACE)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,8 @@ def played(worker_plane: WorkerPlane) -> Played:
 @contextmanager
 def _played(folder: Path) -> Iterator[Played]:
     of_agents = _agents(folder)
-    options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, audit_policy=POLICY, apiserver_flags=OWNERS)
+    flags = {"audit_policy": POLICY, "apiserver_flags": OWNERS}
+    options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, driver=True, **flags)
     with planes.module(folder / "module", options) as plane:
         yield Played(of_agents | asyncio.run(_processes(plane)), plane)
 
@@ -81,6 +82,7 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
         await story.modes()
         await story.hands()
         await story.nodes()
+        await story.drivers()
         await story.collisions()
         await story.settings()
         await coverage(plane, tools)

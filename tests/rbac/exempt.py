@@ -16,7 +16,7 @@ OWNER: Final = (
     "a right that admission asks for and nobody exercises: a pool owns its operands with blockOwnerDeletion;"
     " shown by test_a_pools_operands_need_the_right_to_its_finalizers"
 )
-OTHERS: Final = (names.INVENTORY, names.BOOTSTRAP, names.WEBHOOK)
+OTHERS: Final = (names.INVENTORY, names.BOOTSTRAP, names.DRIVER_CONTROLLER, names.WEBHOOK)
 
 EXEMPT: Final = (
     Exempt("unused", names.POOL_CONTROLLER, "gpupools/finalizers.gpu.deckhouse.io", ("update",), OWNER),

@@ -47,6 +47,8 @@ async def clean_up(plane: ControlPlane, tools: Tools, client: Client, folder: Pa
         # By its field manager the clean-up knows an agent's report from one made by hand.
         manager = names.MANAGER_DISCOVER if resource is resources.NODEFEATURE else "test"
         await client.apply(resource, name, head | body | {"metadata": meta}, manager=manager, namespace=space)
+    ready = {"type": names.NODE_READY, "status": "True", "reason": "Ready", "message": "m"}
+    await client.merge(resources.NODE, "x", {"status": {"conditions": [ready]}}, manager="test", subresource="status")
     for space in ("team", "team-2"):
         await _queue(client, space)
     # Only now: the API server asks the webhook, whom nobody plays here, about pools.
@@ -81,7 +83,9 @@ async def _run(plane: ControlPlane, tools: Tools, folder: Path, account: str, ve
 
 def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
     """One of each kind that the module's processes make."""
-    node = {"metadata": {"labels": {names.pool_node_label("x"): "true"}}}
+    ready = {"type": names.NODE_READY, "status": "True", "reason": "Ready", "message": "x"}
+    node = {"metadata": {"labels": {names.pool_node_label("x"): "true"}}, "status": {"conditions": [ready]}}
+    driver = {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}, "spec": {"version": "580.1"}}
     report = {"metadata": {"labels": {names.NFD_NODE_NAME: "x"}}, "spec": {}}
     secret = {"type": "Opaque", "data": {}}
     return [
@@ -95,6 +99,7 @@ def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
         (resources.NODEFEATURE, names.agent_feature("x"), report),
         (resources.NODEFEATURERULE, names.NODE_FEATURE_RULE, {"spec": {"rules": []}}),
         (resources.GPUPOOL, "x", {"metadata": {"finalizers": [names.FINALIZER_POOL]}, "spec": {}}),
+        (resources.GPUDRIVER, "x", driver),
         (resources.GPUDEVICE, "x", {}),
         (resources.GPUNODEINVENTORY, "x", {"spec": {"nodeName": "x"}}),
         (resources.MODULECONFIG, names.MODULE, {"spec": {"enabled": True, "version": 1}}),

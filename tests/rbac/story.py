@@ -1,4 +1,4 @@
-"""What the four processes and gpu-nfd-coverage are made to do, so that each does everything that it may ever do.
+"""What the processes and gpu-nfd-coverage are made to do, so that each does everything that it may ever do.
 
 Each paragraph names the verbs that it is there for; those that no paragraph names are met on the way of a first card.
 """
@@ -28,6 +28,7 @@ from sim.module.install import ROOT, Tools
 from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
 from tests.kit.waiting import PATIENCE
+from tests.slice.drivers import Drivers
 from tests.webhook import direct
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 COVERAGE = "gpu-nfd-coverage"
 TEAM, NODE, OTHER = "team", "gpu-1", "gpu-2"
 WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
-PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.DRIVER_CONTROLLER, names.WEBHOOK)
 QUICK: dict[str, Any] = {
     "admission": {"unseenTTL": "1s", "reservationTTL": "3s"},
     "pools": {"danglingAfter": "1s"},
+    "driver": {"enabled": True},
     "bootstrap": {"monitoring": {"scrapePeriod": "1s"}},
 }
 TAINT = {"key": "example.com/gpu", "value": "train", "effect": "NoSchedule"}
@@ -242,6 +244,24 @@ class Story:
         gone = lambda: not self.cards("brief-1") and self.view.inventories.get("brief-1") is None  # noqa: E731
         await self.until(gone, "the node's records to go")
 
+    async def drivers(self) -> None:
+        """A node without a driver gets one, with a parameter of a module, and is deleted; then its GPUDriver is.
+
+        Check pod, ConfigMap, DaemonSet, label, finalizer; a status that somebody else wrote meanwhile.
+        """
+        made = Drivers(self.people, "rights")
+        (node,) = await made.nodes()
+        parameters = {"nvidia": {"NVreg_RestrictProfilingToAdminUsers": "0"}}
+        driver = await made.driver(mode="Compiled", kernelModules=parameters)
+        await made.in_service([node])
+        wanted = [(names.DRIVER_CONTROLLER, "get", "gpudrivers")]
+        priority = count(1)
+        async with self.nudged((resources.GPUDRIVER, driver)):
+            await self.log.shows(wanted, lambda: made.change(priority=next(priority)), 300)
+        await self.people.remove(resources.NODE, node)
+        await self.people.remove(resources.GPUDRIVER, driver)
+        await self._gone({"labelSelector": names.LABEL_DRIVER}, resources.DAEMONSET, resources.CONFIGMAP)
+
     async def collisions(self) -> None:
         """Writers collide, so that each reads by quorum what it may write now; a faulted card is taken back by hand."""
         people, card = self.people, self.cards(OTHER)[0]
@@ -249,13 +269,15 @@ class Story:
         await people.eventually(lambda: people.annotate(card, "busy"))  # no replica may be ready yet
         await people.offered("busy", 1)
         about = ((resources.GPUDEVICE, card), (resources.GPUNODEINVENTORY, OTHER), (resources.GPUPOOL, "busy"))
+        nodes = ((resources.NODE, OTHER),)
         wanted = [
             (account, "get", resource.plural)
             for account in (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER)
             for resource, _ in about[:2]
         ]
         wanted += [(names.POOL_CONTROLLER, "get", "gpupools"), (names.WEBHOOK, "get", "gpudevices")]
-        async with self.nudged(*about):
+        wanted += [(names.BOOTSTRAP, "get", "nodes")]
+        async with self.nudged(*about, *nodes):
             await self.log.shows(wanted, lambda: self._turn(card, wanted), 900)
         await people.retire("busy")
 

@@ -245,6 +245,20 @@ def test_the_demo_tells_the_story_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("a cluster comes up, a node's driver is installed, the cluster goes")
+def test_the_demo_of_a_bare_node_tells_how_it_gets_its_driver_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run("--dir", str(tmp_path / "run"), "demo", "--driver")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for word in ("no image nvcr.io/nvidia/driver:599.99.99-ubuntu24.04", "580.178.04", "on record as Good"):
+        assert word in done.stdout
+    for manager in (names.MANAGER_DISCOVER, names.MANAGER_DRIVER, names.MANAGER_BOOTSTRAP, names.MANAGER_POOL):
+        assert f" {manager} " in done.stdout
+    assert left(tmp_path) == []
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.cluster
 async def test_a_step_that_somebody_else_took_ends_the_story(cluster: ControlPlane, view: View) -> None:
     told = story.Story(cluster, story.Teller())
     told._view = view

@@ -109,6 +109,7 @@ def test_uuids_are_the_same_in_every_run_and_differ():
 def test_a_slip_is_told_with_its_place(tmp_path, change, told):
     (tmp_path / "shapes").mkdir()
     (tmp_path / "hosts.toml").write_text((HERE / "hosts.toml").read_text())
+    (tmp_path / "systems.toml").write_text((HERE / "systems.toml").read_text())
     good = (HERE / "shapes" / "t4-4.toml").read_text()
     assert change[0] in good
     (tmp_path / "shapes" / "mine.toml").write_text(good.replace(*change))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from controllers.api import validation
-from controllers.api.kube import Node, PodCondition
+from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.bootstrap import validations
 from sim.hardware import load
 from sim.nodes import discover, faults, names, probes, validators
 from sim.nodes.machine import machine
-from sim.nodes.pods import Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Waiting
+from sim.nodes.pods import Container, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus, Waiting
 
 CATALOGUE = load()
 CARD = "0000:3b:00.0"

@@ -102,9 +102,14 @@ def cron(field: str) -> Callable[[Objects], Any]:
     return lambda objects: objects["CronJob", "gpu-nfd-coverage"]["spec"][field]
 
 
+def fifth_process(objects: Objects) -> bool:
+    return ("Deployment", "gpu-driver-controller") in objects
+
+
 ADDRESS = {"nodeAgent.apiServer.host": "192.0.2.1"}
 SHOWN: dict[str, Shown] = {
     "highAvailability": Shown(True, replicas, [2, 2, 2, 2]),
+    "driver.enabled": Shown(True, fifth_process, True),
     "nodeSelector": Shown({"role": "system"}, selectors, [{"role": "system"}] * 4),
     "webhook.askedFrom": Shown(
         ["192.0.2.1/32"],

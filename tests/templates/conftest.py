@@ -66,7 +66,7 @@ def _others(kube: harness.Kube) -> None:
 
 def _ours(kube: harness.Kube) -> None:
     """The objects that tests ask for by name; returns when every policy is in force."""
-    for plural in ("gpudevices", "gpunodeinventories", "gpupools"):
+    for plural in ("gpudevices", "gpunodeinventories", "gpupools", "gpudrivers"):
         eventually(lambda plural=plural: kube.get(f"{GROUP}/{plural}").code == 200, f"{plural} are not served")
     eventually(lambda: kube.get(FEATURES).code == 200, "nodefeatures are not served")
     made = [
@@ -77,6 +77,8 @@ def _ours(kube: harness.Kube) -> None:
         ("gpunodeinventories", "GPUNodeInventory", "node-full", {"spec": {"nodeName": "node-full"}}),
         ("gpupools", "GPUPool", "pool-a", {"spec": {}}),
         ("gpupools", "GPUPool", "pool-full", {"spec": {}}),
+        ("gpudrivers", "GPUDriver", "driver-a", {"spec": {"version": "580.178.04"}}),
+        ("gpudrivers", "GPUDriver", "driver-full", {"spec": {"version": "580.178.04"}}),
     ]
     for plural, kind, name, rest in made:
         body = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": kind, "metadata": {"name": name}, **rest}

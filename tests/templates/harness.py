@@ -36,6 +36,8 @@ GROUP = "/apis/gpu.deckhouse.io/v1alpha1"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 VALIDATING = WEBHOOK.replace("mutating", "validating")
+DRIVERS = "gpuControlPlane.driver.enabled=true"
+"""The value by which the module has its fifth process."""
 PROGRAMS = ("kubectl", "helm", "kube-controller-manager")
 
 
@@ -208,7 +210,8 @@ def eventually(check: Callable[[], bool], what: str, seconds: float = PATIENCE) 
 
 def install(kube: Kube, url: str = DEAD_WEBHOOK) -> subprocess.CompletedProcess[str]:
     """Apply what Helm renders, server-side, as an installer of another field manager than any process."""
-    text = render(kube.binaries["helm"], f"gpuControlPlane.webhook.url={url}", include_crds=True, hooks=False)
+    sets = (f"gpuControlPlane.webhook.url={url}", DRIVERS)
+    text = render(kube.binaries["helm"], *sets, include_crds=True, hooks=False)
     return kube.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text)
 
 

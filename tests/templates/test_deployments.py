@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.cluster
-PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.DRIVER_CONTROLLER, names.WEBHOOK)
 BASE = "gpuControlPlane.controllers"
 MONITOR = "monitoring.coreos.com/v1/PodMonitor"
 PROMETHEUS = prometheus_package.find("prometheus")
@@ -41,7 +41,7 @@ def _installed(folder: Path) -> Iterator[harness.Kube]:
     with harness.scratch(folder) as kube:
         done = harness.install(kube)
         assert done.returncode == 0, done.stderr
-        for plural in ("gpudevices", "gpunodeinventories", "gpupools"):
+        for plural in ("gpudevices", "gpunodeinventories", "gpupools", "gpudrivers"):
             path = f"{harness.GROUP}/{plural}"
             harness.eventually(lambda path=path: kube.get(path).code == 200, f"{plural} are not served")
         yield kube
@@ -49,7 +49,7 @@ def _installed(folder: Path) -> Iterator[harness.Kube]:
 
 def deployments(*sets: str) -> dict[str, dict[str, Any]]:
     """The rendered Deployments by name."""
-    rendered = harness.objects(harness.render(harness.programs()["helm"], *sets))
+    rendered = harness.objects(harness.render(harness.programs()["helm"], harness.DRIVERS, *sets))
     return {o["metadata"]["name"]: o for o in rendered if o["kind"] == "Deployment"}
 
 
@@ -187,9 +187,15 @@ def test_on_the_nodes_network_every_port_is_another() -> None:
     found = deployments(f"{BASE}.hostNetwork=true")
     ports = [port["containerPort"] for name in PROCESSES for port in the_container(found[name])["ports"]]
     # 4255 and 4256 are DCGM's and its exporter's.
-    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254, 4257, 4258, 4259, 4260]
+    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254, 4257, 4258, 4259, 4260, 4261, 4262]
     assert {found[name]["spec"]["template"]["spec"]["dnsPolicy"] for name in PROCESSES} == {"ClusterFirstWithHostNet"}
 
 
 def test_whoever_runs_the_programs_in_another_way_gets_no_deployment() -> None:
     assert deployments(f"{BASE}.deploy=false") == {}
+
+
+def test_the_fifth_process_comes_only_where_it_is_asked_for() -> None:
+    rendered = harness.objects(harness.render(harness.programs()["helm"]))
+
+    assert [o["kind"] for o in rendered if o["metadata"]["name"] == names.DRIVER_CONTROLLER] == []

@@ -144,7 +144,7 @@ def test_the_chart_is_small_and_brings_the_crds_alone(tmp_path: Path) -> None:
     allowed = {"Chart.yaml", "values.yaml", "templates", "crds", "charts", "monitoring"}
     assert {name.partition("/")[0] for name in files} <= allowed
     crds = {name for name in files if name.startswith("crds/")}
-    assert crds == {f"crds/{kind}.yaml" for kind in ("gpudevice", "gpunodeinventory", "gpupool")}
+    assert crds == {f"crds/{kind}.yaml" for kind in ("gpudevice", "gpudriver", "gpunodeinventory", "gpupool")}
 
 
 def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:

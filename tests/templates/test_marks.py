@@ -13,15 +13,24 @@ from tests.templates.harness import GROUP
 
 pytestmark = pytest.mark.cluster
 INVENTORY, BOOTSTRAP, POOL = names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER
+DRIVER = names.DRIVER_CONTROLLER
 CARD, GPUPOOL, NODE = f"{GROUP}/gpudevices/marks", f"{GROUP}/gpupools/marks", "/api/v1/nodes/node-marks"
+GPUDRIVER = f"{GROUP}/gpudrivers/marks"
+VARIANT = "3f2a91c07b-ubuntu24.04-any"
+TAINT = {"key": names.DRIVER_TAINT, "effect": "NoSchedule"}
+ENDS_PODS = {**TAINT, "effect": "NoExecute"}
 NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedule", "pool": "a"}])
 STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
+READY = {"type": names.NODE_READY, "status": "True", "reason": "Ready"}
+KUBELETS = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
+THEIR_CONDITION = {**KUBELETS, "status": "False"}
 OURS, THEIRS = ({"key": f"example.com/{whose}", "effect": "NoSchedule"} for whose in ("ours", "theirs"))
 
 
 @pytest.fixture(scope="module")
 def users(kube: harness.Kube) -> dict[str, harness.Kube]:
-    return {name: kube.account(name) for name in (INVENTORY, BOOTSTRAP, POOL)}
+    return {name: kube.account(name) for name in (INVENTORY, BOOTSTRAP, POOL, DRIVER)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,19 +38,26 @@ def objects(kube: harness.Kube) -> None:
     """A card, a pool and a node with marks of everybody's."""
     annotations = {names.RETURN: "true", names.ASSIGNMENT: "a", names.RESUME: "true", "theirs": "x"}
     labels = {"theirs": "x", names.LABEL_VENDOR: "nvidia"}
-    for plural, kind in (("gpudevices", "GPUDevice"), ("gpupools", "GPUPool")):
+    for plural, kind in (("gpudevices", "GPUDevice"), ("gpupools", "GPUPool"), ("gpudrivers", "GPUDriver")):
         meta = {"name": "marks", "annotations": annotations, "labels": labels, "finalizers": ["example.com/theirs"]}
         body = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": kind, "metadata": meta}
-        answer = kube.create(f"{GROUP}/{plural}", body | ({"spec": {}} if kind == "GPUPool" else {}))
+        specs = {"GPUPool": {"spec": {}}, "GPUDriver": {"spec": {"version": "580.178.04"}}}
+        answer = kube.create(f"{GROUP}/{plural}", body | specs.get(kind, {}))
         assert answer.code == 201, answer.message
     meta = {
         "name": "node-marks",
-        "labels": {**labels, names.deploy_label("gfd"): "true", names.pool_node_label("a"): "true"},
-        "annotations": {names.POOL_TAINTS: NOTED, "theirs": "x"},
+        "labels": {
+            **labels,
+            names.deploy_label("gfd"): "true",
+            names.pool_node_label("a"): "true",
+            names.DRIVER_VARIANT: VARIANT,
+        },
+        "annotations": {names.POOL_TAINTS: NOTED, names.DRIVER_RETRY: "true", "theirs": "x"},
     }
     assert kube.create("/api/v1/nodes", {"metadata": meta}).code == 201
     # The API server taints a new node, and no controller is here to take that off.
     assert kube.merge(NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP]}}).code == 200
+    assert kube.merge(f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}).code == 200
 
 
 MAY: list[tuple[str, str, dict[str, Any]]] = [
@@ -52,9 +68,17 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (POOL, GPUPOOL, {"metadata": {"annotations": {names.RESUME: None}}}),
     (POOL, GPUPOOL, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_POOL]}}),
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None, names.deploy_label("dcgm"): "true"}}}),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS, READY]}}),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}),
     (POOL, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None, names.pool_node_label("b"): "true"}}}),
     (POOL, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}, "spec": {"taints": [THEIRS, STARTUP]}}),
     (POOL, NODE, {"spec": {"taints": [OURS, THEIRS]}}),
+    (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: "another"}}}),
+    (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}),
+    (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}),
+    (DRIVER, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}),
+    (DRIVER, GPUDRIVER, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_DRIVER]}}),
+    (DRIVER, GPUDRIVER, {"metadata": {"annotations": {names.RESUME: None}}}),
 ]
 MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (INVENTORY, CARD, {"metadata": {"labels": {names.LABEL_IGNORE: "true"}}}, f"label {names.LABEL_IGNORE}"),
@@ -77,6 +101,10 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.LABEL_ENABLED: "false"}}}, f"label {names.LABEL_ENABLED}"),
     (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}}, f"annotation {names.POOL_TAINTS}"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [THEIRS]}}, "taint example.com/ours"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY, THEIR_CONDITION]}}, "a condition of others"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [READY]}}, "a condition of others"),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"addresses": [ADDRESS]}}, "status.addresses"),
+    (BOOTSTRAP, f"{NODE}/status", {"metadata": {"labels": {"theirs": None}}}, "label theirs"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [OURS, THEIRS]}}, f"taint {names.STARTUP_TAINT}"),
     (BOOTSTRAP, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
     (POOL, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None}}}, "label gpu.deckhouse.io/deploy.gfd"),
@@ -85,6 +113,18 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (POOL, NODE, {"spec": {"taints": [OURS]}}, "taint example.com/theirs"),
     (POOL, NODE, {"spec": {"taints": [OURS, THEIRS, {**OURS, "key": "example.com/new"}]}}, "taint example.com/new"),
     (POOL, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
+    (POOL, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}, f"label {names.DRIVER_VARIANT}"),
+    (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}, f"annotation {names.DRIVER_RETRY}"),
+    (POOL, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}, f"taint {names.DRIVER_TAINT}"),
+    (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: "x"}}}, f"annotation {names.DRIVER_RETRY}"),
+    (DRIVER, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None}}}, "label gpu.deckhouse.io/pool.a"),
+    (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_OPT_OUT: "true"}}}, f"label {names.DRIVER_OPT_OUT}"),
+    (DRIVER, NODE, {"spec": {"taints": [THEIRS, STARTUP]}}, "taint example.com/ours"),
+    (DRIVER, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, ENDS_PODS]}}, f"taint {names.DRIVER_TAINT}"),
+    (DRIVER, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
+    (DRIVER, GPUDRIVER, {"spec": {"version": "610.57.04"}}, "the spec"),
+    (DRIVER, GPUDRIVER, {"metadata": {"annotations": {"theirs": None}}}, "an annotation"),
+    (DRIVER, GPUDRIVER, {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}}, "a finalizer of others"),
 ]  # fmt: skip
 
 
@@ -113,7 +153,7 @@ def test_a_taint_comes_with_its_note(users: dict[str, harness.Kube]) -> None:
     assert answer.code == 200, answer.message
 
 
-@pytest.mark.parametrize("path", [CARD, GPUPOOL, NODE])
+@pytest.mark.parametrize("path", [CARD, GPUPOOL, GPUDRIVER, NODE])
 def test_people_may(kube: harness.Kube, path: str) -> None:
     """An assignment apart: the webhook judges it, and is dead here."""
     marks = {"annotations": {names.RETURN: None, names.RESUME: None, "new": "x"}, "labels": {"theirs": None}}

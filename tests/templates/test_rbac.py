@@ -31,6 +31,7 @@ MAY = {
     ],
     "gpu-bootstrap-controller": [
         ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("patch", "", "nodes", "status", ANYWHERE, "x"),  # one condition; a policy allows no more
         ("create", "apps", "daemonsets", "", OURS, ""),
         ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # an annotation; a policy allows no more
@@ -51,6 +52,20 @@ MAY = {
         # A scheduling gate and what goes with it, and one condition; a policy allows no more.
         ("patch", "", "pods", "", "default", "x"),
         ("patch", "", "pods", "status", "default", "x"),
+    ],
+    "gpu-driver-controller": [
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpudrivers", "", ANYWHERE, "x"),  # a finalizer and an annotation; a policy allows no more
+        ("patch", GPU, "gpudrivers", "status", ANYWHERE, "x"),
+        ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
+        ("watch", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("list", NFD, "nodefeatures", "", OURS, ""),
+        ("create", "", "pods", "", OURS, ""),  # which look at a node before anything starts there
+        ("delete", "", "pods", "", OURS, "x"),
+        ("create", "apps", "daemonsets", "", OURS, ""),
+        ("delete", "apps", "daemonsets", "", OURS, "x"),
+        ("patch", "", "configmaps", "", OURS, "x"),
+        ("update", "coordination.k8s.io", "leases", "", OURS, "gpu-driver-controller"),
     ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
@@ -142,6 +157,17 @@ MAY_NOT = {
         ("create", GPU, "gpudevices", "", ANYWHERE, ""),
         ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
         ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
+    ],
+    "gpu-driver-controller": [
+        ("update", "", "nodes", "", ANYWHERE, "x"),
+        ("list", "", "pods", "", ANYWHERE, ""),
+        ("create", "", "pods", "eviction", ANYWHERE, ""),
+        ("delete", GPU, "gpudrivers", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
+        ("list", GPU, "gpupools", "", ANYWHERE, ""),
+        ("create", GPU, "gpunodeinventories", "", ANYWHERE, ""),
+        ("get", "", "secrets", "", OURS, "x"),
     ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),

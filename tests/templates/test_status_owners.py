@@ -16,6 +16,7 @@ from tests.templates.harness import GROUP
 pytestmark = pytest.mark.cluster
 NOW = "2026-01-01T00:00:00Z"
 INVENTORY, BOOTSTRAP, POOL = "gpu-inventory-controller", "gpu-bootstrap-controller", "gpupool-controller"
+DRIVER = "gpu-driver-controller"
 WEBHOOK, PLUGIN, MIG = "gpu-admission-webhook", "gpu-nodeagent-device-plugin", "gpu-nodeagent-mig"
 ADMIN, NAMESAKE = "admin", "a person called gpupool-controller"
 AGENTS = {PLUGIN, MIG}
@@ -70,7 +71,7 @@ DEVICE = Kind(
 )  # fmt: skip
 NODE = Kind(
     "gpunodeinventories",
-    (INVENTORY, BOOTSTRAP, POOL, ADMIN, NAMESAKE),
+    (INVENTORY, BOOTSTRAP, POOL, DRIVER, ADMIN, NAMESAKE),
     "node-a",
     "node-full",
     {
@@ -79,6 +80,8 @@ NODE = Kind(
         "monitoring": ({"dcgmReady": True}, (BOOTSTRAP,)),
         "bootstrap": ({"validated": True}, (BOOTSTRAP,)),
         "software": ([{"component": "kernel", "running": "6.8.0-60-generic"}], (BOOTSTRAP,)),
+        "driverWork": ({"driver": "a", "phase": "Queued", "since": NOW, "nodeUID": "u", "attempt": 1}, (DRIVER,)),
+        "lastDriverWork": ({"driver": "a", "revision": "r", "at": NOW, "took": 1, "result": "Good"}, (DRIVER,)),
         "pools": ({"pending": [{"inventoryID": "x", "autoApproved": False, "reason": "NoPoolMatched"}]}, (POOL,)),
     },
     {
@@ -111,7 +114,29 @@ GPUPOOL = Kind(
     },
     {"Available": POOL, "Maintenance": POOL, "Misconfigured": POOL, "CapacityLow": POOL},
 )
-KINDS = (DEVICE, NODE, GPUPOOL)
+GPUDRIVER = Kind(
+    "gpudrivers",
+    (DRIVER, ADMIN, NAMESAKE),
+    "driver-a",
+    "driver-full",
+    {
+        "observedGeneration": (2, (DRIVER,)),
+        "target": ("3f2a91c07b", (DRIVER,)),
+        "current": ("3f2a91c07b", (DRIVER,)),
+        "revisions": ([{"hash": "3f2a91c07b", "version": "580.178.04", "result": "Good", "since": NOW}], (DRIVER,)),
+        "counts": ({"nodes": 1, "current": 1}, (DRIVER,)),
+        "state": ("Ready", (DRIVER,)),
+        "strata": ([{"key": "ubuntu24.04 6.8 Open 2330", "nodes": 1, "result": "Good"}], (DRIVER,)),
+        "versions": ([{"version": "580.178.04", "nodes": 1}], (DRIVER,)),
+        "nodes": ([{"name": "n", "phase": "Current"}], (DRIVER,)),
+        "truncated": (True, (DRIVER,)),
+    },
+    {
+        "Ready": DRIVER, "Progressing": DRIVER, "Blocked": DRIVER, "Failed": DRIVER, "Halted": DRIVER,
+        "Overlaps": DRIVER, "SettingsInvalid": DRIVER, "NextKernelUnserved": DRIVER,
+    },
+)  # fmt: skip
+KINDS = (DEVICE, NODE, GPUPOOL, GPUDRIVER)
 by_kind = pytest.mark.parametrize("kind", KINDS, ids=[k.plural for k in KINDS])
 
 
@@ -122,7 +147,7 @@ def condition(kind: str, status: str = "False") -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def users(kube: harness.Kube) -> dict[str, harness.Kube]:
     """Each writer under its own identity."""
-    accounts = {name: kube.account(name) for name in (INVENTORY, BOOTSTRAP, POOL, WEBHOOK)}
+    accounts = {name: kube.account(name) for name in (INVENTORY, BOOTSTRAP, POOL, DRIVER, WEBHOOK)}
     agents = {name: kube.account(name, "node-a") for name in AGENTS}
     return accounts | agents | {ADMIN: kube, NAMESAKE: kube.bearer(kube.namesake)}
 
@@ -228,7 +253,7 @@ def test_who_puts_cards_into_pools_may_clear_who_else_had_a_card_that_no_plugin_
 def test_who_owns_nothing_of_a_status_is_refused_before_the_policy(kind: Kind, kube: harness.Kube) -> None:
     """By RBAC: those of ours who have no field there, agents of whatever node, and a tenant."""
     ours = {
-        INVENTORY: None, BOOTSTRAP: None, POOL: None, WEBHOOK: None,
+        INVENTORY: None, BOOTSTRAP: None, POOL: None, DRIVER: None, WEBHOOK: None,
         PLUGIN: "node-a", MIG: "node-a", "gpu-nodeagent-discover": "node-a", "gpu-nodeagent-validate": "node-a",
     }  # fmt: skip
     others = {name: kube.account(name, node) for name, node in ours.items() if name not in kind.writers}

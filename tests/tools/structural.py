@@ -20,7 +20,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 KNOWN = {
     "type", "description", "properties", "additionalProperties", "required", "items", "maxLength", "minLength",
-    "format", "minimum", "maximum", "enum", "pattern", "maxItems", "minItems", "default", "nullable",
+    "format", "minimum", "maximum", "enum", "pattern", "maxItems", "minItems", "maxProperties", "default", "nullable",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
 }  # fmt: skip
 DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z")
@@ -31,6 +31,7 @@ BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
     "maxLength": lambda value, bound: len(value) <= bound,
     "minLength": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
+    "maxProperties": lambda value, bound: len(value) <= bound,
     "minItems": lambda value, bound: len(value) >= bound,
     "minimum": lambda value, bound: value >= bound,
     "maximum": lambda value, bound: value <= bound,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import ownership, reasons
 from controllers.domain import lifecycle, pool_lifecycle
-from tools.docs import catalogue, tables
+from tools.docs import catalogue, drivers, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ PAGES: Final = (
     "docs/bootstrap.md",
     "docs/dev/design.md",
     "docs/pools.md",
+    "docs/driver.md",
     "docs/conditions.md",
     "templates/policies/_owners.tpl",
 )
@@ -30,6 +31,8 @@ def blocks(root: Path) -> dict[str, str]:
     """What each block is to contain, by name."""
     return tables.blocks(root) | {
         "components": tables.components(),
+        "driver-images": drivers.images(),
+        "driver-cards": drivers.cards(),
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
         "poolcycle": f"```mermaid\n{pool_lifecycle.diagram()}```\n\n{pool_lifecycle.table()}".rstrip(),
         "status-owners": ownership.table(),

@@ -13,10 +13,11 @@ from controllers.api import bounds, names, ownership
 from controllers.api.components import COMPONENTS
 from controllers.api.crdgen import crd
 from controllers.api.gpudevice import SLOTS_MAX, GPUDevice
+from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import json_name
-from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
+from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUNODEINVENTORY, GPUPOOL
 from controllers.domain import eligibility, lifecycle, pool_lifecycle
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from webhook.decision import review
@@ -32,6 +33,7 @@ KINDS: Final = (
     (GPUDEVICE, crd(GPUDEVICE, GPUDevice)),
     (GPUNODEINVENTORY, crd(GPUNODEINVENTORY, GPUNodeInventory)),
     (GPUPOOL, crd(GPUPOOL, GPUPool)),
+    (GPUDRIVER, crd(GPUDRIVER, GPUDriver)),
 )
 YES: Final = {True: "yes", False: ""}
 

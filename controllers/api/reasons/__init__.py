@@ -15,10 +15,15 @@ from controllers.api.reasons import (
     configured,
     container_checks,
     device,
+    driver,
+    driver_blocked,
     driver_checks,
+    driver_failed,
     faulted,
     host,
     inventory,
+    kube_node,
+    node_driver,
     node_pools,
     pool,
     queued,
@@ -42,18 +47,23 @@ def by_condition(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 SECTIONS: Final = {
     "node-inventory": inventory.ROWS,
-    "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + watching.ROWS + components.ROWS),
+    "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + node_driver.ROWS + watching.ROWS + components.ROWS),
     "node-pools": node_pools.ROWS,
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + faulted.ROWS + configured.ROWS,
     "pool": pool.ROWS,
     "pod": queued.ROWS,
+    "kube-node": kube_node.ROWS,
+    "driver": driver.ROWS,
+    "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS),
 }
 """The rows by the table of docs/conditions.md in which they stand."""
 NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
 DEVICE: Final = SECTIONS["device"]
 POOL: Final = SECTIONS["pool"]
 POD: Final = SECTIONS["pod"]
+KUBE_NODE: Final = SECTIONS["kube-node"]
+DRIVER: Final = SECTIONS["driver"] + SECTIONS["driver-nodes"]
 
 
 def _owners(*modules: ModuleType) -> Mapping[str, str]:
@@ -61,7 +71,7 @@ def _owners(*modules: ModuleType) -> Mapping[str, str]:
     return {kind: module.OWNER for module in modules for row in module.ROWS for kind in row.kinds.split()}
 
 
-NODE_OWNERS: Final = _owners(inventory, readiness, host, watching, components, node_pools)
+NODE_OWNERS: Final = _owners(inventory, readiness, host, node_driver, watching, components, node_pools)
 """The field manager of each condition of a GPUNodeInventory."""
 DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""
@@ -69,9 +79,20 @@ POOL_OWNERS: Final = _owners(pool)
 """Of a GPUPool."""
 POD_OWNERS: Final = _owners(queued)
 """Of a pod that waits."""
+KUBE_NODE_OWNERS: Final = _owners(kube_node)
+"""Of a Node."""
+DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed)
+"""Of a GPUDriver."""
 _BY_CELL: Final = {
     scope: {cell: row for row in reversed(rows) for cell in row.cells()}
-    for scope, rows in (("node", NODE), ("card", DEVICE), ("pool", POOL), ("pod", POD))
+    for scope, rows in (
+        ("node", NODE),
+        ("card", DEVICE),
+        ("pool", POOL),
+        ("pod", POD),
+        ("kube-node", KUBE_NODE),
+        ("driver", DRIVER),
+    )
 }
 
 
@@ -93,7 +114,7 @@ def check_word(said: str) -> Reason:
 
 
 def find(scope: str, kind: str, status: str, reason: str) -> Row | None:
-    """The row of a condition of a `node` (GPUNodeInventory), a `card`, a `pool`, a `pod`; None where no row is."""
+    """The row of a condition of a `node` (GPUNodeInventory), `card`, `pool`, `pod`, `driver`; None where no row is."""
     row = _BY_CELL[scope].get((kind, status, reason))
     if row is None and (scope, kind, status) == ("node", READY_FOR_POOLING, "False"):
         # It says why in the words of the condition that found it.
@@ -101,6 +122,11 @@ def find(scope: str, kind: str, status: str, reason: str) -> Row | None:
             (one for one in SECTIONS["node-bootstrap"] + SECTIONS["validators"] if _blocks_pooling(one, reason)), None
         )
     return row
+
+
+def of_driver_work(reason: str) -> Row | None:
+    """The row of a reason of a node's `driverWork`, which stands among those of its GPUDriver's conditions."""
+    return next((row for row in DRIVER if reason in row.reasons.split()), None)
 
 
 def _blocks_pooling(row: Row, reason: str) -> bool:

@@ -26,6 +26,15 @@ ROWS: Final = (
     Row(
         "DriverMissing",
         "True",
+        "DriverHeld",
+        "the driver's container was started anew while pods computed, and does nothing until the cards are free; those "
+        "pods go on",
+        "when the node's cards are free: `kubectl -n d8-gpu-operator annotate pod <pod> gpu.deckhouse.io/force=true`, "
+        "then delete the pod `gpu-driver-…` of the node ([node-agent.md](node-agent.md#before-a-driver-comes))",
+    ),
+    Row(
+        "DriverMissing",
+        "True",
         "NouveauLoaded",
         "the kernel's own driver holds the cards",
         "blacklist nouveau, rebuild the initramfs, reboot",

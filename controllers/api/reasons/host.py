@@ -36,8 +36,8 @@ ROWS: Final = (
         "True",
         "DriverNotFound",
         "no driver is loaded on the host",
-        "install the cards' driver on the host (the module does not), or see the log of the container that is to "
-        "load it; on the node `modprobe nvidia; dmesg | grep NVRM`",
+        "install the cards' driver on the host, or see the log of the container that is to load it; on the node "
+        "`modprobe nvidia; dmesg | grep NVRM`. The module brings drivers where a GPUDriver asks for one",
     ),
     Row(
         "DriverMissing InfraDegraded",

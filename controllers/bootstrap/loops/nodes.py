@@ -51,7 +51,7 @@ class NodeReconciler:
         # 3. Assess whether its cards may be in pools.
         found = assess(seen, health, settings, now, enabled=self._settings.enabled)
         # 4. Ask the fuse whether it may leave service now.
-        held = self._budget.admit(name, found)
+        held = self._budget.admit(name, found, now)
         # 5. Plan the writes.
         made = plan(seen, found, held, self._monitor.limits, now)
         # 6. Execute them; warnings whose events were sent are not sent again.

@@ -15,10 +15,11 @@ from controllers.bootstrap import mig, phases
 from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.readiness import conditions
 from controllers.bootstrap.readiness.blockers import first_blocker
-from controllers.bootstrap.readiness.node_state import NodeState, needs
+from controllers.bootstrap.readiness.node_state import NodeState, closed_for_driver, needs
 from controllers.bootstrap.readiness.recorded_stage import recorded_stage
 from controllers.domain import node_operation
 from controllers.domain.clock import lies_ahead, seconds, stamp_exact
+from controllers.domain.driver.node_work import work_on
 
 if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import Bootstrap, GPUNodeInventory, Kept
@@ -93,13 +94,18 @@ def assess(
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
     vouched = MONITORING if health.ready else frozenset()
     deadline = settings.bootstrap.phase_deadline
+    work = work_on(inventory.status.driver_work, node, now)
     suspended, step = node_operation.NONE, Progress(frozenset(), None)
     if managed and count:
         suspended = node_operation.suspend(mig.mig_work(seen.devices), inventory.status.bootstrap, deadline, now)
-        step = progress(running, seen.ready | vouched, opened, suspended.closed)
+        step = progress(running, seen.ready | vouched, opened, suspended.closed | closed_for_driver(work))
     least = needs(card for card in seen.devices if not card.set_aside)
     state = NodeState(
-        seen, health, managed, count, running, step.blocking, False, deadline, least, enabled, suspended, len(aside)
+        *(seen, health, managed, count, running, step.blocking, False, deadline, least),
+        enabled=enabled,
+        suspended=suspended,
+        aside=len(aside),
+        driver=work,
     )
     return _with_deadlines(
         Assessment(node, inventory, state, step, None, "", None, None), settings, now, opening=bool(step.gates - opened)
@@ -113,9 +119,9 @@ def _with_deadlines(found: Assessment, settings: Settings, now: float, *, openin
     blocker = first_blocker(state)
     last = recorded_stage(old.bootstrap, before)
     since = _last_progress(old.bootstrap, last, blocker, now, opening=opening, suspension=state.suspended)
-    suspension = state.suspended.left
+    operations = (state.suspended.left, state.driver.left)
     if blocker is None:
-        return replace(found, last_progress=since, requeue_after=suspension or None)
+        return replace(found, last_progress=since, requeue_after=_first(*operations))
     word: Kept | None = None
     allowed = 0.0
     if before is not None and before.status == "True" and blocker.transient:
@@ -127,8 +133,10 @@ def _with_deadlines(found: Assessment, settings: Settings, now: float, *, openin
         short = word == conditions.RESTARTING
         allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
     grace = seconds(since) + allowed - now if word else 0.0
-    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if state.blocking is not None else 0.0
-    if state.blocking is not None and deadline <= 0:
+    # Nothing is late on a node whose driver is changed: that has a deadline of its own.
+    awaited = state.blocking is not None and not state.driver.is_out
+    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if awaited else 0.0
+    if awaited and deadline <= 0:
         state = replace(state, overdue=True)
         blocker = first_blocker(state)
     return replace(
@@ -137,8 +145,13 @@ def _with_deadlines(found: Assessment, settings: Settings, now: float, *, openin
         blocker=blocker,
         last_progress=since,
         grace_reason=word if grace > 0 else None,
-        requeue_after=min((left for left in (grace, deadline, suspension) if left > 0), default=None),
+        requeue_after=_first(grace, deadline, *operations),
     )
+
+
+def _first(*left: float) -> float | None:
+    """The first of several waits, in seconds; those that are over do not count."""
+    return min((one for one in left if one > 0), default=None)
 
 
 def _last_progress(

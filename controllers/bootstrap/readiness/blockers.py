@@ -20,6 +20,7 @@ from controllers.bootstrap.readiness.checks import (
     no_driver,
     no_toolkit,
 )
+from controllers.bootstrap.readiness.driver import driver_work
 from controllers.bootstrap.readiness.node_state import report_name
 from controllers.domain.report import is_of_this_boot
 
@@ -41,15 +42,15 @@ class Blocker:
     transient: bool = False
     """Whether it is a pod that is away, or its first answers: a roll-out brings them, so a ready node waits."""
     intentional: bool = False
-    """Whether a person or the lack of cards decided it, so that no fuse holds it."""
+    """Whether it was decided (by a person, the lack of cards, the work on its driver), so that no fuse holds it."""
     evident: bool = False
     """Whether the node's own agent shows it, so that no fuse holds it; what is concluded from silence may be ours."""
 
 
 def first_blocker(state: NodeState) -> Blocker | None:
     """The first thing that keeps the node's cards out of pools; None when nothing does."""
-    if (found := not_wanted(state)) is not None:
-        return Blocker(found, "NotWanted", intentional=True)
+    if (intended := _intended(state)) is not None:
+        return intended
     evident = _is_evident(state)
     if not evident and (away := _agent_blocker(state)) is not None:
         return away
@@ -65,6 +66,12 @@ def first_blocker(state: NodeState) -> Blocker | None:
     if silent is None or state.health.ready:
         return None
     return Blocker(silent, "Monitoring", transient=silent.status is None)
+
+
+def _intended(state: NodeState) -> Blocker | None:
+    if (found := not_wanted(state)) is not None:
+        return Blocker(found, "NotWanted", intentional=True)
+    return Blocker(driver_work(state), "DriverWork", intentional=True) if state.driver.is_out else None
 
 
 def _is_evident(state: NodeState) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names, reasons, validation
 from controllers.api.components import EXPORTER
 from controllers.api.conditions import Finding
+from controllers.bootstrap.readiness.driver import driver_not_there, newer_driver
 from controllers.bootstrap.readiness.node_state import report_name
 from controllers.components.build import object_name
 from controllers.domain.catalogue import is_older
@@ -24,6 +25,8 @@ def no_driver(state: NodeState) -> Finding | None:
     """Whether no driver is loaded."""
     if state.fact("driver", "version"):
         return None
+    if (found := driver_not_there(state)) is not None:
+        return found
     message = f"{report_name(state.name)} names no loaded driver: kernel module nvidia is not in /sys/module"
     do = f"install the cards' driver on the host of node {state.name}, or see the container that is to load it there"
     return Finding(True, "DriverNotFound", f"{message}; {do}")
@@ -35,7 +38,7 @@ def old_driver(state: NodeState) -> Finding | None:
     if found is None or least is None or not is_older(found, least):
         return None
     message = f"node {state.name} has driver {found}; {because} needs {least} or newer"
-    return Finding(True, "DriverTooOld", f"{message}: install a newer driver on the host and reboot it")
+    return Finding(True, "DriverTooOld", f"{message}: {newer_driver(state)}")
 
 
 def old_cuda(state: NodeState) -> Finding | None:
@@ -44,7 +47,7 @@ def old_cuda(state: NodeState) -> Finding | None:
     if found is None or least is None or not is_older(found, least):
         return None
     message = f"the driver of node {state.name} serves CUDA {found}; {because} needs {least} or newer"
-    return Finding(True, "CudaTooOld", f"{message}: install a newer driver on the host and reboot it")
+    return Finding(True, "CudaTooOld", f"{message}: {newer_driver(state)}")
 
 
 def no_toolkit(state: NodeState) -> Finding | None:
@@ -90,6 +93,9 @@ def component_check(state: NodeState, phase: Component, *, status: bool | None) 
     if (operation := state.suspended.operation) is not None and phase.name in state.suspended.closed:
         message = f"{phase.name} does not run on node {state.name} while {operation.title} goes on there"
         return Finding(status, phase.not_ready, f"{message}; see {operation.progress}")
+    if phase.name in state.closed:
+        message = f"{phase.name} does not run on node {state.name} while its driver is changed"
+        return Finding(status, phase.not_ready, f"{message}; see driverWork of its GPUNodeInventory")
     late = state.overdue and phase == state.blocking
     message = (
         f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.name)} is ready on node {state.name}"

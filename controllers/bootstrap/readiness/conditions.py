@@ -10,6 +10,7 @@ from controllers.api.conditions import Finding, is_true
 from controllers.bootstrap.readiness import blockers, checks
 from controllers.bootstrap.readiness.blockers import not_wanted
 from controllers.bootstrap.readiness.checks import component_check
+from controllers.bootstrap.readiness.driver import driver_work_overdue
 from controllers.bootstrap.readiness.node_state import report_name
 from controllers.bootstrap.readiness.other_managers import managed_elsewhere
 from controllers.domain.catalogue import is_older
@@ -117,6 +118,8 @@ def _infra_degraded(state: NodeState) -> Finding:
     found = blockers.agent_check(state) or checks.container_check(state)
     if found is not None:
         return found
+    if state.driver.is_overdue:
+        return driver_work_overdue(state)
     late = [p for p in state.phases if p.condition == kinds.INFRA_DEGRADED and p.name not in state.observed.ready]
     if state.blocking is None and late:
         return component_check(state, late[0], status=True)

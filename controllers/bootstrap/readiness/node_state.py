@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
+from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.bootstrap.validations import enabled_roles, validation_of
 from controllers.domain import node_operation
 from controllers.domain.catalogue import for_card, strictest
+from controllers.domain.driver import node_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from controllers.bootstrap.records import Card
     from controllers.bootstrap.views import ObservedNode
     from controllers.domain.catalogue import Requirement
+    from controllers.domain.driver.node_work import NodeWork
     from controllers.domain.node_operation import Suspension
 
 FACT_MAX: Final = 64
@@ -51,11 +54,18 @@ class NodeState:
     """How MIG work on the cards suspends its preparation."""
     aside: int = 0
     """Cards for which it is not prepared, beside those that are counted."""
+    driver: NodeWork = node_work.NONE
+    """What gpu-driver-controller does to it."""
 
     @property
     def name(self) -> str:
         """The node."""
         return self.observed.name
+
+    @property
+    def closed(self) -> frozenset[str]:
+        """Components whose gates are closed for now, whatever is ready."""
+        return self.suspended.closed | closed_for_driver(self.driver)
 
     def fact(self, feature: str, key: str) -> str | None:
         """A value of the node agent's report; None where it has none."""
@@ -84,6 +94,11 @@ class NodeState:
     def roles(self) -> tuple[str, ...]:
         """The validators that the settings want."""
         return enabled_roles(self.phases)
+
+
+def closed_for_driver(work: NodeWork) -> frozenset[str]:
+    """Components that may not run while the driver under them is changed: those that hold it open."""
+    return HOLDING_GPU_OPEN if work.is_closed else frozenset()
 
 
 def needs(cards: Iterable[Card]) -> Requirement:

@@ -1,4 +1,4 @@
-"""Writes of one node: status and conditions of its GPUNodeInventory, gates on the Node, its GPUDevices. Pure.
+"""Writes of one node: status and conditions of its GPUNodeInventory, gates and condition of the Node, GPUDevices. Pure.
 
 `assess` says whether the node should leave service, the fuse may hold it, and `plan` writes.
 """
@@ -19,12 +19,14 @@ from controllers.bootstrap.phases import Progress
 from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
+from controllers.bootstrap.readiness.node_condition import plan_condition
 from controllers.bootstrap.software import software_of
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
+    from controllers.api.conditions import Finding
     from controllers.api.kube import Node
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.readiness.assess import Assessment
@@ -42,13 +44,15 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     """
     node = seen.node
     if node is not None and seen.inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
-        return _close_gates(node)
+        return _close_gates(node, now)
     if found is None:
         return Plan()
     draft = PlanBuilder()
     # The status first: what it says of a gate that opens is lost where only the gate is written.
-    _status(draft, found, held, now)
+    pooling = _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
+    is_wanted = found.blocker is None or found.blocker.stage != "NotWanted"
+    draft.add(*plan_condition(found.node, pooling.status is True if is_wanted else None, now))
     health = found.state.health
     draft.add(*card_health.plan(seen, health, found.state.roles, limits, now))
     for left in (found.requeue_after, health.requeue_after, RETRY if held else None):
@@ -57,10 +61,11 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     return draft.build()
 
 
-def _close_gates(node: Node) -> Plan:
+def _close_gates(node: Node, now: float) -> Plan:
     """A node that is no GPU node, or no more: nothing of ours runs there."""
     draft = PlanBuilder()
     _gates(draft, node, Progress(frozenset(), None))
+    draft.add(*plan_condition(node, None, now))
     return draft.build()
 
 
@@ -70,8 +75,8 @@ def _gates(draft: PlanBuilder, node: Node, step: Progress) -> None:
         draft.add(write)
 
 
-def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> None:
-    """Facts and conditions of the node, in one write."""
+def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Finding:
+    """Facts and conditions of the node, in one write; returns what ReadyForPooling says."""
     state, inventory, old = known.state, known.inventory, known.inventory.status
     blocker = known.blocker
     kept = conditions.kept_in_service(state, blocker, known.grace_reason, held)
@@ -97,7 +102,7 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Non
     if (old.driver, old.monitoring, old.bootstrap, frozenset(old.software)) == facts and all(
         one in old.conditions for one in made
     ):
-        return
+        return pooling
     status: dict[str, Any] = {"driver": to_json(driver)} if driver else {}
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     status["software"] = [to_json(one) for one in software]
@@ -106,6 +111,7 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Non
     events.readiness_changed(draft, inventory, pooling, kept)
     events.driver_missing(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
     events.managed_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
+    return pooling
 
 
 def _is_disrupted(known: Assessment, held: str) -> bool:

@@ -15,6 +15,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp
+from controllers.domain.driver.node_work import work_on
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 from controllers.gpupool.membership import unassigned
@@ -31,6 +32,7 @@ from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder, re
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import Node
     from controllers.gpupool.views import ObservedNode
 
 POOL_LABEL = names.pool_node_label("")
@@ -43,13 +45,7 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
     # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
     members = [device for device in view.devices if device.home is not None]
     if node is not None:
-        here = {device.home for device in members if device.home is not None}
-        # A plugin withdraws its cards before it goes, and the label is what keeps it there.
-        served = here if view.enabled else here & view.pools_with_daemonsets
-        labels = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
-        ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
-        if (write := set_labels(ref(NODE, node), node.metadata, labels, ours)) is not None:
-            draft.add(write)
+        _label(draft, view, node, members, now)
     draft.add(*_remove_foreign_allocations(view, members))
     if view.enabled:
         draft.add(*withdraw_annotations(view), *approve_cards(view))
@@ -78,6 +74,23 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
             draft.add(*(unassigned.remove_dangling_annotation(device) if is_free else [write_off_lost_card(device)]))
     draft.add(*layout.plan_layout(view, now))
     return draft.build()
+
+
+def _label(draft: PlanBuilder, view: ObservedNode, node: Node, members: list[GPUDevice], now: float) -> None:
+    """The labels of the pools that have cards here, by which their plugins run on the node."""
+    inventory = view.facts.inventory
+    work = work_on(inventory.status.driver_work if inventory is not None else None, node, now)
+    if work.is_closed and work.left > 0:
+        draft.requeue_within(work.left)
+    # A plugin withdraws its cards before it goes, and the label is what keeps it there. Then it goes where the driver
+    # is changed, which it holds open.
+    there = [device for device in members if device.status.published is not None or not work.is_closed]
+    here = {device.home for device in there if device.home is not None}
+    served = here if view.enabled else here & view.pools_with_daemonsets
+    labels = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
+    ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
+    if (write := set_labels(ref(NODE, node), node.metadata, labels, ours)) is not None:
+        draft.add(write)
 
 
 def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:

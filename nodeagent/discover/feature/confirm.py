@@ -59,6 +59,7 @@ class State:
     cards: Mapping[str, Known] = field(default_factory=dict)
     driver: Known | None = None
     toolkit: Known | None = None
+    system: Known | None = None
 
 
 def start(published: Features | None, boot_id: str) -> State:
@@ -76,6 +77,7 @@ def start(published: Features | None, boot_id: str) -> State:
         cards,
         driver=Known(attributes.driver.elements) if attributes.driver is not None and same_boot else None,
         toolkit=Known(attributes.toolkit.elements) if attributes.toolkit is not None and same_boot else None,
+        system=Known(attributes.system.elements) if attributes.system is not None and same_boot else None,
     )
 
 
@@ -95,6 +97,7 @@ def step(state: State, seen: NodeScan) -> State:
         cards,
         driver=_bridged(state.driver, seen.driver, _DRIVER_IDENTITY, counts) if seen.driver is not None else None,
         toolkit=_bridged(state.toolkit, seen.toolkit, (), 1),
+        system=_bridged(state.system, seen.system, (), 1),
     )
 
 

@@ -15,8 +15,13 @@ from controllers.api.record import adapter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS = (names.FEATURE_DRIVER, names.FEATURE_TOOLKIT, names.FEATURE_AGENT)
-_FIELDS = {names.FEATURE_DRIVER: "driver", names.FEATURE_TOOLKIT: "toolkit", names.FEATURE_AGENT: "agent"}
+_FIELDS = {
+    names.FEATURE_DRIVER: "driver",
+    names.FEATURE_TOOLKIT: "toolkit",
+    names.FEATURE_AGENT: "agent",
+    names.FEATURE_SYSTEM: "system",
+}
+OURS = tuple(_FIELDS)
 
 
 def same(have: NodeFeature | None, node: str, features: Mapping[str, Any]) -> bool:

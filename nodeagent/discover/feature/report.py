@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controllers.api import names
+from controllers.api import names, system_facts
 from controllers.api.validation import LOAD
 from controllers.domain.pci import place
 from nodeagent.discover import VERSION
@@ -21,7 +21,7 @@ from nodeagent.host.facts.cards import cards
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.host.facts.records import Bus, Driver, PciFunction, Toolkit
+    from nodeagent.host.facts.records import Bus, Driver, PciFunction, System, Toolkit
 
 NVIDIA, NVIDIA_MODULE = "10de", "nvidia"
 TOOLKIT_ATTRIBUTES = frozenset({"installed", "version", "runtime_handler"})
@@ -41,17 +41,21 @@ class NodeScan:
     driver: Observation | None = None
     """None where it is not loaded."""
     toolkit: Observation = field(default_factory=Observation)
+    system: Observation = field(default_factory=Observation)
     pending: bool = False
     """Whether the driver's answer is still awaited, so that its silence counts for nothing."""
 
 
-def observe(bus: Bus, driver: Driver | None, toolkit: Toolkit | None, *, pending: bool = False) -> NodeScan:
+def observe(
+    bus: Bus, driver: Driver | None, toolkit: Toolkit | None, system: System | None = None, *, pending: bool = False
+) -> NodeScan:
     """One scan's facts as attributes."""
     return NodeScan(
         cards={card.address: _card(card, driver) for card in cards(bus)},
         unclear=bus.unclear,
         driver=_driver(driver) if driver is not None else None,
         toolkit=_toolkit(toolkit),
+        system=_system(system) if system is not None else Observation(),
         pending=pending,
     )
 
@@ -61,6 +65,7 @@ def features(
     driver: Mapping[str, str] | None,
     toolkit: Mapping[str, str] | None,
     boot_id: str,
+    system: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """NodeFeature's `spec.features`. No cards are a claim too: then the list is there and empty."""
     agent = {"boot_id": boot_id, "version": VERSION}
@@ -68,6 +73,7 @@ def features(
         names.FEATURE_DRIVER: driver,
         names.FEATURE_TOOLKIT: toolkit,
         names.FEATURE_AGENT: {key: value for key, value in agent.items() if value},
+        names.FEATURE_SYSTEM: system,
     }
     elements = [{"attributes": dict(cards[address])} for address in sorted(cards, key=place)]
     return {
@@ -83,6 +89,7 @@ def alone(seen: NodeScan, boot_id: str) -> dict[str, Any]:
         seen.driver.values if seen.driver is not None else None,
         seen.toolkit.values,
         boot_id,
+        seen.system.values,
     )
 
 
@@ -134,3 +141,8 @@ def _toolkit(toolkit: Toolkit | None) -> Observation:
     values = {"version": toolkit.version, "runtime_handler": toolkit.runtime_handler}
     known = {key: value for key, value in values.items() if value}
     return Observation({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))
+
+
+def _system(system: System) -> Observation:
+    known = system_facts.write(system.facts)
+    return Observation(known, frozenset(system.failed) - known.keys())

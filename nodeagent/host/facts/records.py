@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.system_facts import SystemFacts
+
 
 @dataclass(frozen=True, slots=True)
 class PciFunction:
@@ -147,3 +149,12 @@ class Toolkit:
     """The container runtime's handler that gives containers their cards: `nvidia`."""
     failed: tuple[str, ...] = ()
     """Of `version` and `runtime_handler`, what could not be seen, or not in the best place."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What the node is."""
+
+    facts: SystemFacts
+    failed: tuple[str, ...] = ()
+    """Attributes of `controllers.api.system_facts` that could not be seen this time."""

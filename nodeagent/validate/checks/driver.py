@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from nodeagent.host.driverroot import HOST
 from nodeagent.validate.checks import devices
 from nodeagent.validate.checks.check import Check, failed, ok, several, unknown
@@ -26,6 +27,7 @@ def checks(facts: Facts) -> tuple[Check, ...]:
         cards(facts),
         nouveau(facts),
         module(facts),
+        serves(facts),
         library(facts, where, missing),
         firmware(facts),
         bound(facts),
@@ -79,6 +81,18 @@ def module(facts: Facts) -> Check:
     if not facts.version:
         return unknown("module", "ModuleVersionUnknown", "module nvidia is loaded and its version cannot be read")
     return ok("module", f"kernel module nvidia {facts.version} ({facts.form or 'form unknown'}) is loaded")
+
+
+def serves(facts: Facts) -> Check:
+    """Whether the container that brought the driver serves it still; of a driver of the host nothing is asked."""
+    if not facts.holds:
+        return ok("serves", "no driver's container waits for its cards to be free")
+    message = (
+        "the driver's container was started anew while its modules were in use, and does nothing: pods go on, and no "
+        "new one may begin; when the node's cards are free, annotate its pod gpu-driver-... with "
+        f"{names.FORCE}=true and delete it, and the driver comes back (docs/node-agent.md)"
+    )
+    return failed("serves", "DriverHeld", message)
 
 
 def firmware(facts: Facts) -> Check:

@@ -79,6 +79,8 @@ class Facts:
     """Where the driver lies; in a container its own."""
     sought: str = "/run/nvidia/driver"
     """Where a driver in a container would have its root."""
+    holds: bool = False
+    """Whether the container that brings the driver does nothing, since its predecessor's modules are in use."""
     libraries: Mapping[str, Library] | None = None
     """Of that root."""
     nodes: Mapping[str, Node] | None = None

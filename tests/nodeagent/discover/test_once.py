@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
 ROOT = Path(__file__).resolve().parents[3]
+UNKNOWN = "System:  of unknown name, kernel unknown, Secure Boot unknown, lockdown unknown, runtime unknown"
 NOTHING = {key: value for key, value in os.environ.items() if not key.startswith(("HOST_", "NODE_NAME", "KUBERNETES_"))}
 
 
@@ -46,11 +47,12 @@ def test_it_shows_a_node_to_a_person(tmp_path: Path) -> None:
         "0000:19:00.0  10de:2330  0302   0     nvidia  81559 MiB  disabled  NVIDIA H100 80GB HBM3  GPU-"
     )
     assert len([line for line in rest if "10de:2330" in line]) == 7
-    assert rest[-4:] == [
+    assert rest[-5:] == [
         "",
         "Driver:  580.105.08, CUDA 13.0 (NVML)",
         "Toolkit: 1.17.8, no runtime handler in containerd's or CRI-O's configuration",
         "No cards, though displays or accelerators: 0000:03:00.0 (102b:0536 class 0300)",
+        UNKNOWN,
     ]
 
 
@@ -87,6 +89,7 @@ def test_a_node_without_cards_says_so(tmp_path: Path) -> None:
         "Driver:  not loaded",
         "Toolkit: not installed",
         "No cards, though displays or accelerators: 0000:01:00.1 (102b:0533 class 0300)",
+        UNKNOWN,
     ]
 
 

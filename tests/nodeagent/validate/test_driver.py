@@ -237,3 +237,14 @@ async def test_device_nodes_are_looked_for_where_the_driver_has_them(at: Machine
     assert "driver.checks_unknown" not in await told(at)
     (dev / "nvidia7").unlink()
     assert (await told(at))["driver.checks_unknown"] == "devices"
+
+
+async def test_a_driver_whose_container_does_nothing_is_told(at: Machine) -> None:
+    hold = at.root / "run/nvidia/gpu-control-plane/hold"
+    hold.parent.mkdir(parents=True)
+    hold.touch()
+    found = await told(at)
+    assert (found["driver"], found["driver.reason"]) == ("failed", "DriverHeld")
+    assert "force=true" in found["driver.message"]
+    hold.unlink()
+    assert (await told(at))["driver"] == "ok"

@@ -35,7 +35,7 @@ def test_it_shows_each_check_to_a_person(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[1] for line in lines[:-2]] == [
-        "cards", "nouveau", "module", "library", "firmware", "bound", "taken", "devices", "nvml",
+        "cards", "nouveau", "module", "serves", "library", "firmware", "bound", "taken", "devices", "nvml",
     ]  # fmt: skip
     assert lines[-1] == "driver: ok, 8 of 8 cards pass"
     assert all(len(line.split(None, 2)) == 3 for line in lines[:-2])

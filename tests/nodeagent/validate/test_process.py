@@ -125,7 +125,8 @@ async def test_three_writers_of_one_report_never_fight(cluster: Cluster, at: Mac
             for agent in (driver, container, discover):
                 await agent.until(agent.ready, "readiness")
             found = await cluster.attributes("three")
-            assert set(found) == {names.FEATURE_AGENT, names.FEATURE_DRIVER, names.FEATURE_TOOLKIT, FEATURE}
+            ours = {names.FEATURE_AGENT, names.FEATURE_DRIVER, names.FEATURE_TOOLKIT, names.FEATURE_SYSTEM}
+            assert set(found) == {*ours, FEATURE}
             await node.whole(discover)
             before = await node.report()
             writes = [await agent.writes() for agent in (driver, container, discover)]

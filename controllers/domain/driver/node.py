@@ -1,0 +1,85 @@
+"""What of a node decides about its driver, cut out of what its agent and kubelet say. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.domain.catalogue import model
+from controllers.domain.catalogue.drivers import VENDOR
+from controllers.domain.precision import CAPABILITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice, Hardware
+    from controllers.api.system_facts import SystemFacts
+
+OPT_OUTS: Final = {
+    names.DRIVER_OPT_OUT: "true",
+    "nvidia.com/gpu-driver-upgrade.skip": "true",
+}
+"""Labels of people that leave a node's driver as it is: ours, and NVIDIA's for the same (k8s-operator-libs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card of NVIDIA's as far as its driver is concerned; equal cards are of one kind."""
+
+    device: str
+    """PCI device id, such as 2330."""
+    compute: tuple[int, int] | None = None
+    """Compute capability: what a driver told, else the catalogue's; None for a card that nobody knows."""
+    products: frozenset[str] = frozenset()
+    """Its product in every spelling, in lower case; without a driver the catalogue's, which may be several."""
+
+    @property
+    def family(self) -> str | None:
+        """Its family, such as hopper."""
+        row = CAPABILITIES.get(self.compute) if self.compute else None
+        return row[0] if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverNode:
+    """A node, as a choice of its driver sees it."""
+
+    kernel: str
+    """Release of the running kernel, as kubelet tells it."""
+    facts: SystemFacts | None
+    """What its agent says of its system; None where it has said nothing since the node started."""
+    cards: tuple[Card, ...]
+    """NVIDIA's cards, without those that left."""
+    labels: Mapping[str, str]
+    """The Node's labels, of which an opt-out is one."""
+    managed_elsewhere: str = ""
+    """Who else manages the node's driver, in words; empty for nobody."""
+
+
+def opted_out(labels: Mapping[str, str]) -> str | None:
+    """The label by which a person leaves the node's driver as it is; None where there is none."""
+    return next((key for key, value in OPT_OUTS.items() if labels.get(key) == value), None)
+
+
+def cards_of(devices: Iterable[GPUDevice]) -> tuple[Card, ...]:
+    """The cards of one node that a driver has to serve: NVIDIA's, recorded with their hardware, and not lost.
+
+    Each kind stands there as often as the node has it, in a steady order.
+    """
+    found = [
+        _card(device.metadata.labels.get(names.LABEL_PRODUCT, ""), hardware)
+        for device in devices
+        if (hardware := device.status.hardware) is not None
+        and hardware.pci.vendor == VENDOR
+        and device.status.lost_since is None
+    ]
+    return tuple(sorted(found, key=lambda card: (card.device, card.compute or (0, 0), sorted(card.products))))
+
+
+def _card(label: str, hardware: Hardware) -> Card:
+    known = model(hardware.pci.vendor, hardware.pci.device)
+    told = hardware.compute_capability
+    compute = (told.major, told.minor) if told else known.compute if known else None
+    product = hardware.product or (known.product if known else "")
+    return Card(hardware.pci.device, compute, frozenset({*product.lower().split(" or "), label.lower()} - {""}))

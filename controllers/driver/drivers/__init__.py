@@ -1,0 +1,1 @@
+"""Plans for one GPUDriver: its revisions, status, finalizer and DaemonSets. Pure."""

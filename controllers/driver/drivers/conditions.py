@@ -1,0 +1,164 @@
+"""The conditions of a GPUDriver. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.conditions import Finding
+from controllers.domain.driver.choice import Blocked
+from controllers.domain.driver.overlaps import explain
+from controllers.domain.wording import listed
+from controllers.driver.drivers.places import BUSY, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from controllers.api.reasons.typed import Reason
+    from controllers.driver.drivers.places import Place
+    from controllers.driver.views import ObservedDriver
+
+READY: Final = "Ready"
+PROGRESSING: Final = "Progressing"
+BLOCKED: Final = "Blocked"
+FAILED: Final = "Failed"
+HALTED: Final = "Halted"
+OVERLAPS: Final = "Overlaps"
+SETTINGS_INVALID: Final = "SettingsInvalid"
+NEXT_KERNEL_UNSERVED: Final = "NextKernelUnserved"
+MOVING: Final[tuple[Reason, ...]] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady")
+"""What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
+HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad")
+"""What keeps all nodes until a person does something; likewise."""
+EXPLAINED: Final = 3
+"""Reasons that a message explains one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A GPUDriver, and where its nodes are."""
+
+    observed: ObservedDriver
+    places: tuple[Place, ...]
+
+
+def findings(seen: ObservedDriver, places: tuple[Place, ...]) -> dict[str, Finding]:
+    """Every condition by its type."""
+    return {kind: find(About(seen, places)) for kind, find in CONDITIONS.items()}
+
+
+def _ready(about: About) -> Finding:
+    words: Counter[str] = Counter(place.word for place in about.places)
+    total = sum(words.values())
+    if about.observed.driver.metadata.deletion_timestamp is not None:
+        return Finding(False, "BeingDeleted", f"{_nodes(total)} still under way; what is loaded stays")
+    if total == 0:
+        return Finding(None, "NoNodes", "no node with cards is this driver's")
+    served = words["Current"] + words["Host"] + words["OptedOut"]
+    found: tuple[tuple[int, Reason, str], ...] = (
+        (words["Failed"], "NodesFailed", "failed"),
+        (words["Blocked"], "NodesBlocked", "cannot get it"),
+        (sum(words[word] for word in BUSY), "NodesAtWork", "without it yet"),
+        (words["Outdated"], "NodesOutdated", "with another revision"),
+    )
+    said = ", ".join(f"{number} {what}" for number, _, what in found if number)
+    reason = next((word for number, word, _ in found if number), None)
+    if reason is None:
+        return Finding(True, "AllNodesReady", f"{_nodes(total)} as asked for")
+    return Finding(False, reason, f"of {_nodes(total)} {served} as asked for, {said}")
+
+
+def _progressing(about: About) -> Finding:
+    working = [place for place in about.places if place.word in BUSY and not place.is_waiting]
+    waiting = [place for place in about.places if place.word in BUSY and place.is_waiting]
+    if working:
+        counts = Counter(place.word for place in working)
+        said = ", ".join(f"{counts[word]} in {word}" for word in sorted(counts))
+        return Finding(True, "NodesAtWork", f"{said}, {len(waiting)} waiting")
+    if not waiting:
+        return Finding(False, "NothingToDo", "no node is at work, and none waits")
+    counted = _by_reason(waiting)
+    reason: Reason = next((word for word in (*MOVING, *HELD) if word in counted), "RevisionBad")
+    return Finding(reason in MOVING, reason, _counted(counted))
+
+
+def _blocked(about: About) -> Finding:
+    return _blockers(about.places, "Blocked", "no node is kept from the driver")
+
+
+def _failed(about: About) -> Finding:
+    return _blockers(about.places, "Failed", "no node failed with the driver")
+
+
+def _blockers(places: Iterable[Place], word: str, none: str) -> Finding:
+    """Nodes in a state of trouble: the most frequent reason, how many have each, and what one of each says."""
+    found = [place for place in places if place.word == word]
+    if not found:
+        return Finding(False, "AsExpected", none)
+    counted = _by_reason(found)
+    said = {place.reason: place.message for place in reversed(found) if place.reason is not None}
+    most = max(counted, key=lambda reason: (counted[reason], reason), default=None)
+    if most is None:
+        return Finding(True, "PreflightFailed" if word == "Blocked" else "DriverPodFailed", f"{_nodes(len(found))}")
+    explained = [f"{reason}: {said[reason]}" for reason, _ in counted.most_common(EXPLAINED)]
+    return Finding(True, most, f"{_counted(counted)}. {'; '.join(explained)}")
+
+
+def _halted(about: About) -> Finding:
+    """What speaks against the revision: on which kinds of nodes none is started any more, why, and how to go on."""
+    bad = sorted(key for key, result in about.observed.results.strata.items() if result == "Bad")
+    if about.observed.results.revision != "Bad" and not bad:
+        return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
+    first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
+    reason: Reason = (reason_of(first.reason) if first is not None else None) or "DriverPodFailed"
+    why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
+    where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
+    do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
+    return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
+
+
+def _overlaps(about: About) -> Finding:
+    if about.observed.overlap is None or not (text := explain(about.observed.overlap)):
+        return Finding(False, "AsExpected", "no node that it matches is matched by another driver")
+    return Finding(True, "OthersHaveNodes" if about.observed.overlap.lost else "EqualPriority", text)
+
+
+def _settings(about: About) -> Finding:
+    if not about.observed.missing:
+        return Finding(False, "AsExpected", "what the driver names is there")
+    message = f"there is no ConfigMap {listed(about.observed.missing)}, which it names: make it, or take its name out"
+    return Finding(True, "ConfigMapMissing", message)
+
+
+def _next_kernel(about: About) -> Finding:
+    found = {one.name: one.next_choice for one in about.observed.members if isinstance(one.next_choice, Blocked)}
+    if not found:
+        return Finding(False, "AsExpected", "the driver serves the kernels that nodes will start with")
+    said = next(iter(found.values())).message
+    return Finding(True, "NextKernelUnserved", f"{_nodes(len(found))} ({listed(found)}): {said}")
+
+
+CONDITIONS: Final[dict[str, Callable[[About], Finding]]] = {
+    READY: _ready,
+    PROGRESSING: _progressing,
+    BLOCKED: _blocked,
+    FAILED: _failed,
+    HALTED: _halted,
+    OVERLAPS: _overlaps,
+    SETTINGS_INVALID: _settings,
+    NEXT_KERNEL_UNSERVED: _next_kernel,
+}
+
+
+def _by_reason(places: Iterable[Place]) -> Counter[Reason]:
+    return Counter(place.reason for place in places if place.reason is not None)
+
+
+def _counted(counted: Counter[Reason]) -> str:
+    return ", ".join(f"{reason}: {_nodes(number)}" for reason, number in counted.most_common())
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node{'s' if number != 1 else ''}"

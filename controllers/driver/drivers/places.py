@@ -1,0 +1,94 @@
+"""How far each node of a GPUDriver is, in a word and with the reason why it is no further. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from controllers.api import reasons
+from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown
+from controllers.domain.driver.variant import revision_of, serves
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork, Phase
+    from controllers.api.reasons.typed import Reason
+    from controllers.driver.views import Member, ObservedDriver
+
+    Word = Phase | Literal["Current", "Outdated", "Host", "OptedOut"]
+
+ORDER: Final = ("Failed", "Blocked", "Installing", "Validating", "Preflight", "Queued", "Outdated", "Current")
+"""Those in trouble first, then those at work."""
+TOLD: Final = ("Preflight", "Installing", "Validating", "Failed", "Blocked")
+"""Phases in which a node's work says all."""
+BUSY: Final = frozenset(("Preflight", "Queued", "Installing", "Validating"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one node is."""
+
+    name: str
+    word: Word
+    reason: Reason | None = None
+    message: str = ""
+    since: str | None = None
+    is_waiting: bool = False
+    """Whether nothing is done to it now."""
+
+
+def place_of(member: Member, seen: ObservedDriver) -> Place | None:
+    """Where a node is; None where nobody knows enough of it yet."""
+    if member.work is not None and member.work.phase in TOLD:
+        return _at_work(member.name, member.work)
+    match member.choice:
+        case Host() | OptedOut() as left:
+            return Place(member.name, "Host" if isinstance(left, Host) else "OptedOut")
+        case Install() | Unknown() if member.label is not None and member.work is None:
+            return _labelled(member, member.label, seen.revision)
+        case Blocked() as choice:
+            word: Word = "Blocked" if member.label is None else "Outdated"
+            return Place(member.name, word, choice.reason, choice.message)
+        case Install() if not member.loaded:
+            return _waiting(member, seen)
+    return None
+
+
+def _at_work(name: str, work: DriverWork) -> Place:
+    return Place(name, work.phase, reason_of(work.reason), work.message or "", work.since)
+
+
+def reason_of(word: str | None) -> Reason | None:
+    """A word that a node keeps, as a reason; None for what no row is about, which another version may have written."""
+    return cast("Reason", word) if word and reasons.of_driver_work(word) else None
+
+
+def _labelled(member: Member, label: str, revision: str) -> Place:
+    """A node that has a driver of ours and is left alone."""
+    last = member.last
+    since = last.at if last is not None else None
+    if last is not None and last.result == "Failed" and last.revision == revision_of(label):
+        return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
+    current = revision_of(label) == revision and serves(label, member.kernel)
+    return Place(member.name, "Current" if current else "Outdated", since=since)
+
+
+def _waiting(member: Member, seen: ObservedDriver) -> Place:
+    """A node without a driver that has not been begun: the first that keeps it is told."""
+    queued = member.work is not None
+    result = seen.results.on(member.stratum)
+    kept: tuple[tuple[bool, Reason], ...] = (
+        (result == "Bad", "RevisionBad"),
+        (bool(seen.missing), "ConfigMapMissing"),
+        (not member.node_ready, "NodeNotReady"),
+        (queued and not member.may_start, "NodeCordoned"),
+        (queued and seen.driver.spec.rollout.paused, "RolloutPaused"),
+        (queued and result == "Unproved", "AwaitingProof"),
+    )
+    reason: Reason = next((word for holds, word in kept if holds), "AwaitingSlot")
+    since = member.work.since if member.work is not None else None
+    return Place(member.name, "Queued" if queued else "Preflight", reason, since=since, is_waiting=True)
+
+
+def rank(place: Place) -> tuple[int, str]:
+    """The order of the list of nodes."""
+    return (ORDER.index(place.word) if place.word in ORDER else len(ORDER), place.name)

@@ -1,0 +1,1 @@
+"""The loops of the process: nodes, GPUDrivers, DaemonSets."""

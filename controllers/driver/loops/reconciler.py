@@ -1,0 +1,152 @@
+"""All loops of gpu-driver-controller, and which change of which object wakes which of their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.kube import Node
+from controllers.domain.driver.revision import config_maps_of
+from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
+from controllers.driver.loops.drivers import DriverController
+from controllers.driver.loops.nodes import NodeController
+from controllers.driver.loops.variants import VariantController
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.kube import ConfigMap, DaemonSet
+    from controllers.api.settings import Settings
+    from controllers.driver.records import Pod, Report
+    from controllers.driver.world import World
+    from controllers.runtime.controller import Controller
+    from controllers.runtime.process import Process
+
+
+class Reconciler:
+    """The loops over one set of caches."""
+
+    def __init__(self, process: Process, world: World) -> None:
+        """Make the loops; `watch` connects them to the caches."""
+        self._world = world
+        self.nodes = NodeController(process, world)
+        self.drivers = DriverController(process, world)
+        self.variants = VariantController(process, world)
+
+    @property
+    def controllers(self) -> tuple[Controller, ...]:
+        """All of them."""
+        return (self.nodes.controller, self.drivers.controller, self.variants.controller)
+
+    def watch(self) -> None:
+        """Wake keys by changes, and look at everything."""
+        caches = self._world.caches
+        caches.drivers.subscribe(self._driver_changed)
+        caches.nodes.subscribe(self._node_changed)
+        caches.reports.subscribe(self._report_changed)
+        caches.inventories.subscribe(self._inventory_changed)
+        caches.devices.subscribe(self._device_changed)
+        caches.pods.subscribe(self._pod_changed)
+        caches.daemonsets.subscribe(self._daemonset_changed)
+        caches.configmaps.subscribe(self._configmap_changed)
+        self.enqueue_all()
+
+    def enqueue_all(self) -> None:
+        """Look at every key, as after a start or a change of settings."""
+        self.nodes.enqueue_all()
+        self.drivers.enqueue_all()
+        self.variants.enqueue_all()
+
+    def settings_changed(self, settings: Settings, *, enabled: bool) -> None:
+        """Follow new settings; `enabled`: whether the module is."""
+        self._world.settings = settings.driver
+        self._world.enabled = enabled and settings.driver.enabled
+        self.enqueue_all()
+
+    def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
+        name = (new or old or Node()).name
+        self.drivers.enqueue_settled((name,))
+        self._world.forget_results(name)
+        if old is None or new is None or _spec(old) != _spec(new):
+            self._world.decisions.drivers_changed()
+            self._world.forget_results()
+            self.enqueue_all()
+        elif _known(old) != _known(new):
+            # What is remembered of revisions: nodes may be begun, or tried again.
+            self.nodes.enqueue_all()
+            self.variants.enqueue_all()
+
+    def _configmap_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        found = new or old
+        if found is None:
+            return
+        if value := found.metadata.labels.get(names.DRIVER_VARIANT):
+            self.variants.enqueue_settled((value,))
+        elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
+            self._world.decisions.contents_changed()
+            self._world.forget_results()
+            self.enqueue_all()
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        self._look_at((new or old or Node()).name)
+        before, after = (set(variants_of_node(node)) if node is not None else set() for node in (old, new))
+        self.variants.enqueue_settled(before ^ after)
+
+    def _report_changed(self, old: Report | None, new: Report | None) -> None:
+        for report in (old, new):
+            if report is not None and report.is_agent_report:
+                self._look_at(report.node)
+
+    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if old is not None and new is not None and _card(old) == _card(new):
+            if is_used(old) != is_used(new) and new.status.node_name:
+                self.nodes.controller.add(new.status.node_name)
+            return
+        for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
+            self._look_at(node)
+
+    def _inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
+        name = (new or old or Node()).name
+        self._look_at(name)
+        both = tuple(one for one in (old, new) if one is not None)
+        proved: set[str] = set()
+        if old is None or new is None or old.status.last_driver_work != new.status.last_driver_work:
+            proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
+        if proved:
+            self._world.forget_results(*proved)
+        self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | proved)
+        self.variants.enqueue_settled({value for one in both for value in variants_of_work(one)})
+        self.nodes.inventory_changed(old, new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self.nodes.controller.add_all({pod.node for pod in (old, new) if pod is not None and pod.node})
+
+    def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        self.variants.daemonset_changed(old, new)
+        both = (one for one in (old, new) if one is not None)
+        self.variants.enqueue_settled({value for one in both for value in variants_of_node(one)})
+
+    def _look_at(self, node: str) -> None:
+        """What is decided about a node may be another answer now: for itself, and for the GPUDrivers that match it."""
+        decisions = self._world.decisions
+        decisions.node_changed(node)
+        self.nodes.controller.add(node)
+        winner = decisions.ranking(node).winner
+        if winner is not None:
+            self.drivers.enqueue_settled((winner,))
+
+
+def _spec(driver: GPUDriver) -> tuple[object, ...]:
+    return driver.metadata.uid, driver.spec, driver.metadata.deletion_timestamp
+
+
+def _known(driver: GPUDriver) -> tuple[object, ...]:
+    """What nodes' plans read of a status."""
+    status = driver.status
+    revisions = tuple((one.hash, one.result, one.since, one.strata) for one in status.revisions)
+    return status.target, status.current, revisions
+
+
+def _card(device: GPUDevice) -> tuple[object, ...]:
+    return device.status.node_name, device.status.hardware, device.status.lost_since, device.metadata.labels

@@ -1,0 +1,170 @@
+"""A node before a driver comes onto it: blocked, looked at, waiting for its turn, begun. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.resources import CONFIGMAP, DAEMONSET
+from controllers.domain.clock import begun
+from controllers.driver.node import look
+from controllers.driver.node.draft import (
+    AWAITED,
+    event,
+    make_check,
+    make_objects,
+    may_relabel,
+    set_label,
+    time_left,
+)
+from controllers.driver.node.due import is_asked, time_to_retry
+from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
+from controllers.driver.node.work import step
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.api.kube import Node
+    from controllers.domain.driver.choice import Blocked, Install
+    from controllers.driver.node.draft import Draft
+    from controllers.driver.node.look import Verdict
+
+LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+"""Keys of taints by which autoscalers say that a node goes."""
+
+
+def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Blocked) -> None:
+    """No driver can come onto the node as it is, which is told there; it is left as it is."""
+    if choice.missing and work is not None and _waits_for_image(draft, work):
+        return
+    attempt = work.attempt + (work.phase == "Blocked") if choice.missing and work is not None else 1
+    after = retry_after(attempt) if choice.missing else None
+    made = step(
+        work,
+        "Blocked",
+        draft.now,
+        driver=driver.name,
+        node=draft.node,
+        to=None,
+        reason=choice.reason,
+        message=choice.message,
+        attempt=attempt,
+        retry_in=after,
+        missing=choice.missing,
+    )
+    if after is not None:
+        draft.plan.requeue_within(after)
+    elif work is not None and (work.phase, work.to) == ("Blocked", None):
+        made = replace(made, since=work.since, boot_id=work.boot_id)
+    draft.write(made)
+
+
+def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
+    """Whether the node waits already until it asks for its image again."""
+    waits = (work.phase, work.reason) == ("Blocked", "ImageMissing") and not draft.observed.is_asked_again
+    if waits and work.retry_at is not None:
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    return waits
+
+
+def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
+    """Have the node looked at, as soon as another one may be."""
+    seen = draft.observed
+    if not draft.node.ready or _is_held(draft):
+        return
+    if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
+        draft.awaits = "preflight"
+        return
+    draft.write(draft.enter("Preflight", target, driver.name, attempt=attempt))
+    draft.takes = "preflight"
+    make_check(draft)
+
+
+def _is_held(draft: Draft) -> bool:
+    """Whether the node is not begun: a bad revision is tried there again only if a person asks for that."""
+    slots = draft.observed.slots
+    return slots.held or (slots.bad and not is_asked(draft.node))
+
+
+def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """A node that is being looked at."""
+    seen = draft.observed
+    if not draft.node.ready:
+        draft.write(None)  # it takes a slot from others while kubelet is away, and is looked at once it is back
+        return
+    wanted = seen.wanted_check.name if seen.wanted_check is not None else None
+    check = next((pod for pod in seen.checks if pod.name == wanted), None)
+    if check is None:
+        make_check(draft)
+    found = look.verdict(check, target, driver.spec, draft.node.name) if check is not None else look.PENDING
+    if found == look.PENDING:
+        _late(draft, work, driver, target)
+    elif found.good:
+        draft.found = target.image
+        draft.write(draft.enter("Queued", target, driver.name, attempt=work.attempt))
+    else:
+        _refused(draft, work, driver, target, found)
+
+
+def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """A look that does not come to an end."""
+    left = time_left(work.deadline, draft) if work.deadline is not None else None
+    if left is None:
+        return
+    if left > 0:
+        draft.plan.requeue_within(left)
+        return
+    minutes = int((STATES[work.phase].limit or 0) / 60)
+    message = f"the check pod on node {draft.node.name} did not end within {minutes} minutes"
+    _refused(draft, work, driver, target, look.Verdict(reason=STATES[work.phase].late_reason, message=message))
+
+
+def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict) -> None:
+    """The look has found something: the node is untouched, and is looked at again after a while."""
+    after = retry_after(work.attempt)
+    told: dict[str, object] = {
+        "reason": found.reason,
+        "message": found.message,
+        "retry_in": after,
+        "attempt": work.attempt,
+    }
+    if found.image_missing:
+        told["missing"] = (*target.missing, target.image)
+    draft.write(draft.enter("Blocked", target, driver.name, **told))
+    draft.plan.requeue_within(after)
+    draft.missing = target.image if found.image_missing else None
+    event(draft, names.EVENT_DRIVER_BLOCKED, found.message)
+
+
+def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """A node that is known to be fit, and waits for its turn."""
+    seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
+    if fresh <= 0:
+        look_at(draft, driver, target)
+    elif may_start(draft.node) and not (driver.spec.rollout.paused or _is_held(draft)):
+        if seen.slots.install and seen.slots.proved:
+            _install(draft, work, driver, target)
+        else:
+            draft.awaits = "install"
+            draft.plan.requeue_within(fresh)
+    else:
+        draft.plan.requeue_within(fresh)
+
+
+def may_start(node: Node) -> bool:
+    """Whether work may begin on the node now: it is Ready, and neither a person nor an autoscaler takes it away."""
+    leaving = any(taint.key in LEAVING for taint in node.spec.taints)
+    return node.ready and not (node.spec.unschedulable or leaving)
+
+
+def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
+    if not may_relabel(draft, target.variant.value):
+        draft.plan.requeue_within(AWAITED)  # pods use the driver that is there: it would be unloaded under them
+        return
+    objects = draft.observed.objects
+    make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
+    draft.write(draft.enter("Installing", target, driver.name, attempt=work.attempt))
+    draft.takes = "install"
+    set_label(draft, target.variant.value)

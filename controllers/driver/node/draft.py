@@ -1,0 +1,147 @@
+"""A node's plan while it is made, and the writes that several of its steps have in common. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.resources import CONFIGMAP, GPUNODEINVENTORY, NODE, POD
+from controllers.domain.clock import begun, seconds
+from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.node_work import limit_at
+from controllers.driver.node.work import step, write_work
+from controllers.runtime.plan import Apply, Delete, EmitEvent, Plan, PlanBuilder, Ref, ref
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork, LastDriverWork, Phase
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.kube import Node
+    from controllers.api.resources import Resource
+    from controllers.domain.driver.choice import Install
+    from controllers.driver.node.states import Slot
+    from controllers.driver.views import Json, ObservedNode
+
+AWAITED: Final = 30.0
+"""Seconds after which a node that waits for a slot asks again, should nobody have woken it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """A node's plan, and what of it concerns others."""
+
+    plan: Plan
+    takes: Slot | None = None
+    """The slot that its write takes: it must be made under the lock of the slots."""
+    awaits: Slot | None = None
+    """The slot for which the node waits."""
+    missing: str | None = None
+    """An image that the node's registry does not have."""
+    found: str | None = None
+    """An image that the node has got, which had been missing."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A node's plan while it is made."""
+
+    observed: ObservedNode
+    node: Node
+    inventory: GPUNodeInventory
+    now: float
+    plan: PlanBuilder
+    after: DriverWork | None
+    """The node's work once the plan is carried out."""
+    takes: Slot | None = None
+    awaits: Slot | None = None
+    missing: str | None = None
+    found: str | None = None
+
+    def built(self) -> NodePlan:
+        """The plan."""
+        wanted = self.observed.wanted_check if self.after is not None and self.after.phase == "Preflight" else None
+        for check in self.observed.checks:
+            if (wanted is None or check.name != wanted.name) and check.metadata.deletion_timestamp is None:
+                self.plan.add(Delete(ref(POD, check)))
+        if self.awaits is not None:
+            self.plan.requeue_within(AWAITED)
+        return NodePlan(self.plan.build(), self.takes, self.awaits, self.missing, self.found)
+
+    def write(self, work: DriverWork | None, last: LastDriverWork | None = None) -> None:
+        """The node's work as it is from now on, where it is not so already."""
+        self.after = work
+        if work != self.observed.work or last is not None:
+            self.plan.add(write_work(self.inventory, work, last))
+
+    def enter(self, phase: Phase, target: Install, driver: str, **more: object) -> DriverWork:
+        """The work in a phase on the way to that driver."""
+        compiled, to = target.mode == "Compiled", target.variant.value
+        return step(
+            self.observed.work,
+            phase,
+            self.now,
+            driver=driver,
+            node=self.node,
+            to=to,
+            compiled=compiled,
+            stratum=self.observed.stratum,
+            **{"missing": target.missing, **more},  # type: ignore[arg-type]
+        )
+
+
+def time_left(until: str, draft: Draft) -> float:
+    """Seconds until a limit passes; it stands still for a while where the node is, or was, not Ready."""
+    work, limit = draft.observed.work, seconds(until)
+    if work is not None:
+        limit = limit_at(limit, begun(work.since, draft.now), draft.node, draft.now)
+    return limit - draft.now
+
+
+def make_check(draft: Draft) -> None:
+    """The pod that looks at the node, where it is not there."""
+    wanted = draft.observed.wanted_check
+    if wanted is not None and all(pod.name != wanted.name for pod in draft.observed.checks):
+        make_objects(draft, (CONFIGMAP, draft.observed.objects.configmap))  # which it mounts
+        draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
+
+
+def make_objects(draft: Draft, *objects: tuple[Resource, Json | None]) -> None:
+    """What the target's pods need, where it is not there."""
+    target = draft.observed.target
+    for resource, body in objects:
+        if body is not None and target is not None:
+            draft.plan.add(Apply(Ref(resource, target.variant.object_name, names.NAMESPACE), body))
+
+
+def set_label(draft: Draft, value: str) -> None:
+    """Have the DaemonSet of a variant come to the node."""
+    draft.plan.add(Apply(ref(NODE, draft.node), {"metadata": {"labels": {names.DRIVER_VARIANT: value}}}))
+
+
+def event(draft: Draft, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Warning") -> None:
+    """Tell people of the node's inventory, after the writes before."""
+    draft.plan.add(EmitEvent(ref(GPUNODEINVENTORY, draft.inventory), kind, reason, message))
+
+
+def in_service(seen: ObservedNode) -> bool:
+    """Whether the node is ready for pooling, as its own checks say."""
+    return seen.inventory is not None and is_true(seen.inventory.status.conditions, READY_FOR_POOLING)
+
+
+def may_relabel(draft: Draft, value: str) -> bool:
+    """Whether the node's label may name that variant: the driver of another one, which would go, serves nobody."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    return label in (None, value) or not (in_service(seen) or seen.used)
+
+
+def is_done(seen: ObservedNode) -> bool:
+    """Whether the node is in service with the driver that is wanted."""
+    reported = reported_version(seen)
+    fits = bool(reported) and (seen.wanted_version is None or is_wanted(seen.wanted_version, reported))
+    return fits and in_service(seen)
+
+
+def reported_version(seen: ObservedNode) -> str:
+    """The driver that runs, as the agent says; empty without one."""
+    return seen.report.driver_version if seen.report is not None else ""

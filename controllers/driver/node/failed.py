@@ -1,0 +1,60 @@
+"""A node on which a driver failed: it comes to itself, or is tried again where something is new. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import NODE
+from controllers.domain.driver.variant import revision_of
+from controllers.driver.node.begin import look_at
+from controllers.driver.node.draft import in_service, is_done
+from controllers.driver.node.due import is_asked
+from controllers.driver.node.pod import outcome
+from controllers.driver.node.under_way import done
+from controllers.runtime.plan import Merge, ref
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.domain.driver.choice import Install
+    from controllers.driver.node.draft import Draft
+
+
+def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
+    """A node that failed: it may have come to itself; something new has it tried again."""
+    seen, target = draft.observed, draft.observed.target
+    if outcome(seen.pod).serves and is_done(seen):
+        done(draft, work)
+    elif target is not None and not in_service(seen) and _is_new(draft, work, target):
+        look_at(draft, driver, target, attempt=work.attempt + 1)
+
+
+def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
+    """Whether a node that failed is tried again."""
+    seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
+    resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
+    # A start of the node is something new, but where the driver is what starts it anew.
+    rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.reason != "NodeRestarts"
+    return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
+
+
+def obey_retry(draft: Draft) -> None:
+    """The annotation goes once what failed or was blocked is tried again, or where nothing is in the way."""
+    if names.DRIVER_RETRY not in draft.node.metadata.annotations or _is_to_be_obeyed(draft):
+        return
+    body = {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}
+    draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))
+
+
+def _is_to_be_obeyed(draft: Draft) -> bool:
+    """Whether what the person asks for has not been begun, or would not go on without being asked for."""
+    seen, work = draft.observed, draft.observed.work
+    if not is_asked(draft.node):
+        return False
+    if draft.awaits is not None:
+        return True
+    if seen.slots.bad and draft.after is not None and draft.after.phase in ("Preflight", "Queued"):
+        return True  # a revision that is bad is begun only while it is asked for
+    stuck = work is not None and work.phase in (("Failed", "Blocked") if seen.target is not None else ("Failed",))
+    return stuck and draft.takes is None

@@ -1,0 +1,116 @@
+"""The writes of one node: from a bare node to one whose driver serves, one conditional write for each step. Pure.
+
+What may be begun is decided here, but for slots, which the view tells. A step that takes a slot is a write of its own
+phase: whoever counts the phases knows who has which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import POD
+from controllers.domain.driver.choice import Blocked, Install, Unknown
+from controllers.domain.driver.variant import revision_of, serves
+from controllers.driver.node.begin import block, look_at, preflight, queued
+from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
+from controllers.driver.node.due import is_asked, is_due, time_to_retry
+from controllers.driver.node.failed import obey_retry, reconsider
+from controllers.driver.node.states import UNDER_WAY
+from controllers.driver.node.under_way import finish, keep
+from controllers.driver.node.work import last_of
+from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.driver.views import ObservedNode
+
+
+def plan_node(seen: ObservedNode, now: float) -> NodePlan:
+    """The next writes of a node."""
+    if seen.node is None or seen.inventory is None:
+        # gpu-inventory-controller takes the record away, and the work with it.
+        left = [Delete(ref(POD, check)) for check in seen.checks if check.metadata.deletion_timestamp is None]
+        return NodePlan(Plan(tuple(left)))
+    work = seen.work
+    draft = Draft(seen, seen.node, seen.inventory, now, PlanBuilder(), work)
+    if work is not None and work.node_uid != seen.node.metadata.uid:
+        draft.write(None)  # it was done to another machine of this name
+    elif work is not None and work.phase in UNDER_WAY:
+        finish(draft, work)
+    elif isinstance(seen.choice, Unknown):
+        _wait_for_facts(draft)
+    elif seen.driver is None or not isinstance(seen.choice, Install | Blocked):
+        draft.write(None)  # nobody wants a driver of the module there: what is on it stays
+    elif work is not None and work.driver != seen.driver.name:
+        draft.write(None)  # the GPUDriver that has the node now begins anew, and the other one may go
+    elif work is None:
+        _begin(draft, seen.driver)
+    else:
+        _at_work(draft, work, seen.driver)
+    obey_retry(draft)
+    return draft.built()
+
+
+def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
+    """A node that has not been begun, or has failed."""
+    target, choice = draft.observed.target, draft.observed.choice
+    if work.phase == "Failed":
+        reconsider(draft, work, driver)
+    elif names.DRIVER_VARIANT in draft.node.metadata.labels and in_service(draft.observed):
+        keep(draft, work)
+    elif isinstance(choice, Blocked):
+        block(draft, work, driver, choice)
+    elif target is None:
+        draft.write(None)
+    elif work.to != target.variant.value:
+        # What has not been begun takes the new target at once.
+        look_at(draft, driver, target, attempt=work.attempt + 1 if draft.observed.is_asked_again else 1)
+    elif work.phase == "Preflight":
+        preflight(draft, work, driver, target)
+    elif work.phase == "Queued":
+        queued(draft, work, driver, target)
+    elif work.retry_at is None or draft.observed.is_asked_again or is_due(work, draft.node, draft.now):
+        look_at(draft, driver, target, attempt=work.attempt + 1)
+    else:
+        draft.plan.requeue_within(time_to_retry(work, draft.now))
+
+
+def _wait_for_facts(draft: Draft) -> None:
+    """The node is being started, or its agent is silent: its work stands still, but for a look that takes too long."""
+    work = draft.observed.work
+    if work is not None and work.phase == "Preflight" and work.deadline is not None:
+        if (left := time_left(work.deadline, draft)) > 0:
+            draft.plan.requeue_within(left)
+        else:
+            draft.write(None)
+
+
+def _begin(draft: Draft, driver: GPUDriver) -> None:
+    """A node to which nothing is done."""
+    seen, target = draft.observed, draft.observed.target
+    label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    if label is not None and _is_served(seen, label):
+        return  # it has a driver of ours; another revision comes with a roll-out
+    if seen.report is None:
+        return  # nobody knows what is there
+    if isinstance(seen.choice, Blocked):
+        block(draft, None, driver, seen.choice)
+    elif label is None and seen.report.driver_version:
+        return  # its driver is somebody else's
+    elif target is not None and (target.variant.value != label or is_asked(draft.node)):
+        look_at(draft, driver, target)
+
+
+def _is_served(seen: ObservedNode, label: str) -> bool:
+    """Whether the node has the driver that its label names: it serves its kernel, and has not failed there."""
+    kernel = seen.node.status.node_info.kernel_version if seen.node is not None else ""
+    return in_service(seen) or (serves(label, kernel) and not _failed_with(seen, label))
+
+
+def _failed_with(seen: ObservedNode, label: str) -> bool:
+    """Whether the driver that the node's label names failed there, as its last work says, and never served since."""
+    last = last_of(seen.node, seen.inventory)
+    failed = last is not None and last.result == "Failed" and last.revision == revision_of(label)
+    return failed and not in_service(seen)

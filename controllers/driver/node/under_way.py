@@ -1,0 +1,142 @@
+"""A node on which a driver is being installed or validated: it is finished, or fails. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, find
+from controllers.domain.clock import stamp
+from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.variant import serves
+from controllers.driver.node.draft import (
+    event,
+    in_service,
+    is_done,
+    may_relabel,
+    reported_version,
+    set_label,
+    time_left,
+)
+from controllers.driver.node.pod import Outcome, fault_of, outcome
+from controllers.driver.node.states import STATES, limit_of
+from controllers.driver.node.work import ended
+
+if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork, Phase
+    from controllers.driver.node.draft import Draft
+    from controllers.driver.views import ObservedNode
+
+
+RESTARTS_MAX: Final = 3
+"""Starts of a node amid one try after which that has failed: a driver that crashes the node does so each time."""
+UNJUDGED: Final = ("DriverWork", "DriverAwaited", "DriverNotInstalled")
+"""Words of a node's checks by which they have not looked at the driver yet."""
+
+
+def finish(draft: Draft, work: DriverWork) -> None:
+    """A node that has its label, or is about to: it is finished, whatever becomes of the GPUDriver."""
+    info, found = draft.node.status.node_info, outcome(draft.observed.pod)
+    if work.to is not None and not serves(work.to, info.kernel_version):
+        draft.write(None)  # what was begun is for the kernel that ran before: the node is begun anew
+        return
+    label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    if work.to is not None and label != work.to:
+        if may_relabel(draft, work.to):
+            set_label(draft, work.to)
+        elif in_service(draft.observed):
+            keep(draft, work)
+            return
+    if work.boot_id is not None and info.boot_id and work.boot_id != info.boot_id:
+        _restarted(draft, work)
+    elif found.serves and work.phase == "Installing":
+        _advance(draft, work, "Validating")
+    elif found.serves and is_done(draft.observed):
+        done(draft, work)
+    elif found.fault is not None:
+        _fail(draft, work, found)
+    else:
+        _overdue(draft, work, found)
+
+
+def keep(draft: Draft, work: DriverWork) -> None:
+    """A node that has come to itself with the driver that it has: that is not taken from under its pods."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    fits = seen.labelled_version is not None and is_wanted(seen.labelled_version, reported_version(seen))
+    draft.write(None, ended(replace(work, to=label), draft.now, good=True) if fits else None)
+
+
+def _restarted(draft: Draft, work: DriverWork) -> None:
+    """The node has started anew: kubelet starts the driver again, and nothing counts as failed, but for the last."""
+    limit, restarts = limit_of("Installing"), work.restarts + 1
+    if restarts >= RESTARTS_MAX:
+        message = f"the node has started anew {restarts} times while its driver was installed"
+        _fail(draft, work, Outcome(reason="NodeRestarts", message=message, fault="revision"))
+        return
+    made = replace(
+        work,
+        phase="Installing",
+        restarts=restarts,
+        since=stamp(draft.now),
+        deadline=stamp(draft.now + limit) if limit is not None else None,
+        boot_id=draft.node.status.node_info.boot_id,
+    )
+    draft.write(made)
+
+
+def _advance(draft: Draft, work: DriverWork, phase: Phase) -> None:
+    limit = STATES[phase].limit
+    deadline = stamp(draft.now + limit) if limit is not None else None
+    draft.write(replace(work, phase=phase, since=stamp(draft.now), deadline=deadline, reason=None, message=None))
+
+
+def done(draft: Draft, work: DriverWork) -> None:
+    """The driver serves, and the node's own checks say that it is ready."""
+    draft.write(None, ended(work, draft.now, good=True))
+    event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(draft.observed)} serves there", "Normal")
+
+
+def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
+    """The phase's limit: what was last seen is why."""
+    left = time_left(work.deadline, draft) if work.deadline is not None else None
+    if left is None or left > 0:
+        if left is not None:
+            draft.plan.requeue_within(left)
+        return
+    if work.phase == "Validating":
+        found = _not_validated(draft.observed)
+    reason = found.reason or STATES[work.phase].late_reason or "InstallTimeout"
+    message = found.message or "no pod of the driver became ready there in time"
+    _fail(draft, work, Outcome(reason=reason, message=message, fault=found.fault or fault_of(reason)))
+
+
+def _not_validated(seen: ObservedNode) -> Outcome:
+    """Why a node whose driver's pod is ready is not in service."""
+    reported, wanted = reported_version(seen), seen.wanted_version
+    if wanted and reported and not is_wanted(wanted, reported):
+        return Outcome(reason="OtherVersion", message=f"the driver says that it is {reported}, and {wanted} is wanted")
+    said = find(seen.inventory.status.conditions, READY_FOR_POOLING) if seen.inventory is not None else None
+    if seen.report is None or said is None or said.reason in UNJUDGED:
+        who = "its agent reports, and gpu-bootstrap-controller runs"
+        message = f"the driver's pod is ready, and nobody has checked the node since: see whether {who}"
+        return Outcome(reason="ValidationTimeout", message=message, fault="node")
+    told = f"ReadyForPooling says {said.reason}: {said.message}"
+    return Outcome(reason="ValidationTimeout", message=f"the driver's pod is ready, and the node is not: {told}")
+
+
+def _fail(draft: Draft, work: DriverWork, found: Outcome) -> None:
+    """The node keeps what it has, and is told; nothing more is done there until something is new."""
+    message = f"{found.message[:900]}; kubectl annotate node {draft.node.name} {names.DRIVER_RETRY}=true tries again"
+    made = replace(
+        work,
+        phase="Failed",
+        reason=found.reason,
+        message=message,
+        fault="Revision" if found.fault == "revision" else "Node",
+        since=stamp(draft.now),
+        deadline=None,
+        boot_id=draft.node.status.node_info.boot_id or None,
+    )
+    draft.write(made, ended(made, draft.now, good=False))
+    event(draft, names.EVENT_DRIVER_FAILED, f"{found.reason}: {found.message}")

@@ -1,0 +1,108 @@
+"""Kubernetes objects as this process reads them: with the fields that it uses and no others. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from controllers.api.driver_look import CUT
+from controllers.api.kube import Pod as KubePod
+from controllers.api.kube import PodStatus
+from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
+from controllers.api.record import record
+
+Said = Annotated[str, AfterValidator(lambda text: text[:CUT])]
+"""A termination message: kubelet cuts it at as many bytes, and no cache holds more of what a node says."""
+NO_CARDS = InstanceFeatures()
+
+
+@record
+class Terminated:
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    """Kubelet's word, such as OOMKilled."""
+    message: Said = ""
+
+
+@record
+class Waiting:
+    """Why a container does not run."""
+
+    reason: str = ""
+    """Kubelet's word, such as ImagePullBackOff."""
+    message: Said = ""
+
+
+@record
+class ContainerState:
+    """What a container does; at most one is there."""
+
+    terminated: Terminated | None = None
+    waiting: Waiting | None = None
+
+
+@record
+class ContainerStatus:
+    """One container of a pod."""
+
+    name: str
+    restart_count: int = 0
+    state: ContainerState = Field(default_factory=ContainerState)
+    last_state: ContainerState = Field(default_factory=ContainerState)
+
+
+@record
+class DriverPodStatus(PodStatus):
+    """With what its containers say."""
+
+    reason: str = ""
+    """Why the pod ended as a whole, such as Evicted."""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+@record
+class Pod(KubePod):
+    """A pod of a driver's DaemonSet, or a check pod."""
+
+    status: DriverPodStatus = Field(default_factory=DriverPodStatus)
+
+    @property
+    def daemonset(self) -> str | None:
+        """The DaemonSet that it is of; None for a check pod."""
+        return next((one.name for one in self.metadata.owner_references if one.kind == "DaemonSet"), None)
+
+    def container(self, name: str) -> ContainerStatus | None:
+        """What one of its containers says, those of its start among them."""
+        found = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return next((one for one in found if one.name == name), None)
+
+
+@record
+class ReportFeatures(Features):
+    """What the agent says of the node; its cards are the inventory's business."""
+
+    instances: Annotated[InstanceFeatures, BeforeValidator(lambda _: NO_CARDS)] = NO_CARDS
+
+
+@record
+class ReportSpec(NodeFeatureSpec):
+    """What the agent says."""
+
+    features: ReportFeatures = Field(default_factory=ReportFeatures)
+
+
+@record
+class Report(NodeFeature):
+    """The agent's report of a node."""
+
+    spec: ReportSpec = Field(default_factory=ReportSpec)
+
+    @property
+    def driver_version(self) -> str:
+        """The driver that is loaded; empty where none is."""
+        driver = self.spec.features.attributes.driver
+        return (driver.elements.get("version") or "")[:64] if driver is not None else ""

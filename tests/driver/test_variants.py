@@ -1,0 +1,95 @@
+"""DaemonSets of variants: edits by hand, and a new version of the module."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.driver.variants import plan_variant
+from tests.driver.world import NEXT, Cluster
+
+ELSEWHERE: dict[str, Any] = {"template": {"spec": {"nodeSelector": {"x": "y"}}}}
+ROLLING: dict[str, Any] = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}}
+NETWORK: dict[str, Any] = {"template": {"spec": {"hostPID": False}}}
+IMAGE = "r/agent:v2"
+
+
+@pytest.fixture
+def made() -> Cluster:
+    cluster = Cluster()
+    cluster.node("n1")
+    cluster.driver()
+    cluster.settle()
+    return cluster
+
+
+def daemonset(made: Cluster) -> tuple[str, dict[str, Any]]:
+    ((name, found),) = ((name, found) for (kind, name), found in made.objects.items() if kind == "DaemonSet")
+    return name, found
+
+
+def reconciled(made: Cluster, agent_image: str = "") -> Any:
+    """The DaemonSet after passes of a process whose version has that image."""
+    value = daemonset(made)[1]["metadata"]["labels"][names.DRIVER_VARIANT]
+    for _ in range(3):
+        world = made.view()
+        world.agent_image = agent_image or world.agent_image
+        made.execute(plan_variant(world.variant(value), made.now).actions, names.MANAGER_DRIVER)
+    return copy.deepcopy(daemonset(made)[1]["spec"])
+
+
+def image(spec: dict[str, Any]) -> str:
+    (prepare,) = spec["template"]["spec"]["initContainers"]
+    return str(prepare["image"])
+
+
+@pytest.mark.parametrize("edit", [ELSEWHERE, ROLLING, NETWORK])
+def test_edits_are_undone_after_the_module_has_a_new_version(made: Cluster, edit: dict[str, Any]) -> None:
+    right = reconciled(made, IMAGE)
+    assert image(right) == IMAGE
+    made.merge("DaemonSet", daemonset(made)[0], {"spec": edit})
+
+    found = reconciled(made, IMAGE)
+    assert found["template"]["spec"] == right["template"]["spec"]
+    assert found["updateStrategy"]["type"] == "OnDelete"
+
+
+@pytest.mark.parametrize("edit", [ELSEWHERE, ROLLING])
+def test_where_pods_run_and_what_ends_them_is_kept_of_earlier_revisions_too(
+    made: Cluster, edit: dict[str, Any]
+) -> None:
+    right = reconciled(made)
+    made.driver(version=NEXT)
+    made.merge("DaemonSet", daemonset(made)[0], {"spec": edit})
+
+    found = reconciled(made, IMAGE)
+    assert found["template"]["spec"]["nodeSelector"] == right["template"]["spec"]["nodeSelector"]
+    assert found["updateStrategy"] == {"type": "OnDelete"}
+    assert image(found) == IMAGE
+
+
+def test_a_new_version_of_the_module_is_written_once(made: Cluster) -> None:
+    reconciled(made, IMAGE)
+    before = made.writes
+    reconciled(made, IMAGE)
+
+    assert made.writes == before
+
+
+def test_a_configmap_whose_daemonset_is_gone_goes_too() -> None:
+    made = Cluster()
+    made.node("n1")
+    made.driver(kernelModules={"nvidia": {"NVreg_EnableGpuFirmware": "0"}})
+    made.settle()
+    name, _ = daemonset(made)
+    assert ("ConfigMap", f"{names.NAMESPACE}/{name.rpartition('/')[2]}") in made.objects
+    made.drop(resources.DAEMONSET, name)
+    made.drop(resources.NODE, "n1")
+    made.drop(resources.GPUNODEINVENTORY, "n1")
+    made.delete_driver()
+    made.settle()
+
+    assert [key for key in made.objects if key[0] in ("ConfigMap", "GPUDriver")] == []

@@ -1,0 +1,66 @@
+"""What is worked out for a node, and when what was worked out before is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.kube import ConfigMap
+from controllers.api.meta import ObjectMeta
+from controllers.driver.loops.reconciler import Reconciler
+from controllers.driver.pods import build
+from tests.driver.world import Cluster
+
+
+def test_no_pods_are_made_up_for_nodes_that_are_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Cluster()
+    made.node()
+    made.driver()
+    made.settle()
+    calls = []
+    monkeypatch.setattr(build, "check_pod", lambda *args, **_: calls.append(args))
+    made.drop(resources.DAEMONSET, next(key for kind, key in made.objects if kind == "DaemonSet"))
+    monkeypatch.setattr(build, "daemonset", lambda *args, **_: calls.append(args))
+
+    seen = made.view().node("n1")
+    assert seen.target is not None
+    assert calls == []
+    assert names.DRIVER_VARIANT in (seen.node.metadata.labels if seen.node is not None else {})
+
+
+async def loops(made: Cluster) -> Reconciler:
+    process: Any = SimpleNamespace(executor=SimpleNamespace(execute=None))
+    return Reconciler(process, made.view())
+
+
+async def test_a_configmap_that_no_driver_names_wakes_nobody() -> None:
+    made = Cluster()
+    made.node()
+    made.driver(build={"repositories": {"configMap": "named"}})
+    found = await loops(made)
+    for name, idle in (("other", True), ("named", False)):
+        changed = ConfigMap(metadata=ObjectMeta(name=name, namespace=names.NAMESPACE))
+        found._configmap_changed(None, changed)
+        assert found.nodes.controller.idle is idle
+
+
+async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_proof() -> None:
+    made = Cluster()
+    made.node()
+    made.driver()
+    made.settle()
+    found = await loops(made)
+    world = found._world
+    driver, inventory = world.caches.drivers.get("main"), world.caches.inventories.get("n1")
+    assert driver is not None
+    assert inventory is not None
+    known = world.results(driver)
+    other = replace(inventory, status=replace(inventory.status, conditions=()))
+    found._inventory_changed(inventory, other)
+    assert world.results(driver) is known
+    found._inventory_changed(inventory, replace(inventory, status=replace(inventory.status, last_driver_work=None)))
+    assert world.results(driver) is not known
