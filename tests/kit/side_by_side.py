@@ -35,6 +35,8 @@ MEMORY_PER_WORKER: Final = 2.5
 BRING_UP: Final = 20.0
 """Seconds that a plane must save before another worker takes part in its files."""
 LEAST_PORTS: Final = 200
+CRASHED: Final = 3
+"""Exit status of a run that a worker's end broke off; `make test AGAIN=1` repeats what ends with 1 alone."""
 GIB: Final = 1 << 30
 GOGC: Final = "400"
 """How much garbage Go's programs let come together, in per cent: a fifth of an API server's start, for 100 MB."""
@@ -64,9 +66,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Lines(config), "files as they end")
 
 
+def pytest_handlecrashitem(crashitem: str) -> None:
+    """End the run: a worker that goes without a word says nothing of the tests that it was given, nor of why."""
+    pytest.exit(f"a worker ended while it ran {crashitem}; the rest of its tests did not run", returncode=CRASHED)
+
+
 def share(among: range, number: int, count: int) -> str:
-    """The ports of one of so many workers; empty where there are too few to share."""
-    size = len(among) // count
+    """The ports of one of so many workers; empty where there are too few to share.
+
+    A number beyond them is that of a worker that came for one that ended with nothing left to do.
+    """
+    size, number = len(among) // count, number % count
     return f"{among[number * size]}-{among[number * size] + size}" if size >= LEAST_PORTS else ""
 
 

@@ -76,6 +76,7 @@ def test_workers_have_ports_of_their_own() -> None:
     shares = [side_by_side.share(range(10_000, 32_768), number, 3).split("-") for number in range(3)]
     assert shares == [["10000", "17589"], ["17589", "25178"], ["25178", "32767"]]
     assert side_by_side.share(range(10_000, 10_000), 0, 3) == ""
+    assert side_by_side.share(range(10_000, 32_768), 3, 3) == "-".join(shares[0]), "one that came for the first"
 
 
 CONFTEST = """
@@ -113,6 +114,17 @@ def test_it():
 TWO = """
 def test_asks(worker_plane, request):
     assert request.node.get_closest_marker("cluster")
+"""
+
+
+CRASHES = """
+import os
+
+def test_good():
+    pass
+
+def test_it():
+    os._exit(1)
 """
 
 
@@ -158,6 +170,15 @@ def test_no_worker_outlives_a_run_that_is_killed(played: pytest.Pytester) -> Non
     run.kill()
     run.wait()
     eventually(lambda: not psutil.pid_exists(pid), "the worker to end")
+
+
+def test_a_worker_that_crashes_ends_the_run_and_names_the_test(played: pytest.Pytester) -> None:
+    played.makepyfile(test_crash=CRASHES)
+    done = played.runpytest_subprocess("-n2", "-p", "no:asyncio")
+    assert done.ret == side_by_side.CRASHED
+    done.stdout.fnmatch_lines(
+        ["*a worker ended while it ran test_crash.py::test_it; the rest of its tests did not run*"]
+    )
 
 
 def test_what_is_long_says_why() -> None:
