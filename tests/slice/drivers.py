@@ -105,6 +105,12 @@ class Drivers:
         here = (pod for pod in self.view.pods if pod.node == node and names.LABEL_DRIVER in pod.metadata.labels)
         return [pod for pod in here if any(o.kind == "DaemonSet" for o in pod.metadata.owner_references) is not checks]
 
+    def ready(self, node: str) -> tuple[str, str]:
+        """Status and reason of a node's ReadyForPooling, now."""
+        found = self.inventory(node)
+        told = find(found.status.conditions, READY_FOR_POOLING) if found is not None else None
+        return (told.status, told.reason) if told is not None else ("", "")
+
     def serves(self, node: str, version: str) -> bool:
         """Whether a node is in service with a version, and nothing is done to it any more."""
         found = self.inventory(node)
