@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import hypothesis  # imported late, by its plugin, it trips over a bug of CPython 3.11's ast
@@ -31,6 +32,13 @@ def logs_as_they_were() -> Iterator[None]:
     yield
     structlog.reset_defaults()
     logging.getLogger().handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True)
+def no_alarm_is_left() -> Iterator[None]:
+    """A `main` that sets an alarm ends the process in which a test called it, long after that test."""
+    yield
+    assert signal.alarm(0) == 0, "an alarm(2) of this test would have ended its worker"
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(list(sys.argv[1:] if argv is None else argv))
     if args.verb == "look":
         signal.alarm(LOOK_SECONDS)  # a file system that does not answer is no reason to wait for ever
-        _emit(args, message.line(looking.observe(host_paths(args))))
+        line = message.line(looking.observe(host_paths(args)))
+        signal.alarm(0)
+        _emit(args, line)
         return DONE
     said = _prepare(args)
     _emit(args, message.line(said))
