@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names
 from controllers.api.driver_look import Prepared
 from controllers.api.resources import GPUNODEINVENTORY
-from controllers.driver import world
+from controllers.driver.observe import target
 from tests.driver.world import KERNEL, LOOK, NEXT, VERSION, Cluster, held_by
 from tests.kit import conditions
 from tests.kit.manifests import body
@@ -544,7 +544,7 @@ def test_the_versions_that_run_are_counted(made: Cluster) -> None:
 
 def test_one_kernel_too_many_waits_and_no_node_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kernel of precompiled images is a DaemonSet of its own, and their number has an end."""
-    monkeypatch.setattr(world, "VARIANTS_MAX", 2)
+    monkeypatch.setattr(target, "VARIANTS_MAX", 2)
     made = Cluster()
     made.driver(version="580", mode="Precompiled")
     for number in (1, 2, 3, 4):

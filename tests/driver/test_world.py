@@ -58,9 +58,9 @@ async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_p
     driver, inventory = world.caches.drivers.get("main"), world.caches.inventories.get("n1")
     assert driver is not None
     assert inventory is not None
-    known = world.results(driver)
+    known = world.proofs.results(driver)
     other = replace(inventory, status=replace(inventory.status, conditions=()))
     found._inventory_changed(inventory, other)
-    assert world.results(driver) is known
+    assert world.proofs.results(driver) is known
     found._inventory_changed(inventory, replace(inventory, status=replace(inventory.status, last_driver_work=None)))
-    assert world.results(driver) is not known
+    assert world.proofs.results(driver) is not known

@@ -67,10 +67,10 @@ class Reconciler:
     def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
         name = (new or old or Node()).name
         self.drivers.enqueue_settled((name,))
-        self._world.forget_results(name)
+        self._world.proofs.forget(name)
         if old is None or new is None or _spec(old) != _spec(new):
             self._world.decisions.drivers_changed()
-            self._world.forget_results()
+            self._world.proofs.forget()
             self.enqueue_all()
         elif _known(old) != _known(new):
             # What is remembered of revisions: nodes may be begun, or tried again.
@@ -85,7 +85,7 @@ class Reconciler:
             self.variants.enqueue_settled((value,))
         elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
             self._world.decisions.contents_changed()
-            self._world.forget_results()
+            self._world.proofs.forget()
             self.enqueue_all()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -114,7 +114,7 @@ class Reconciler:
         if old is None or new is None or old.status.last_driver_work != new.status.last_driver_work:
             proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
         if proved:
-            self._world.forget_results(*proved)
+            self._world.proofs.forget(*proved)
         self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | proved)
         self.variants.enqueue_settled({value for one in both for value in variants_of_work(one)})
         self.nodes.inventory_changed(old, new)

@@ -1,0 +1,1 @@
+"""How the views of a node, a GPUDriver and a variant are cut, and the parts that they are made of."""

@@ -1,0 +1,74 @@
+"""The view of a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.domain.driver.choice import Blocked
+from controllers.driver.caches import BY_NODE, is_used
+from controllers.driver.node.states import UNDER_WAY
+from controllers.driver.observe.objects import check_of, objects_of
+from controllers.driver.observe.slots import slots_of
+from controllers.driver.observe.target import bounded_target, target_of, version_of
+from controllers.driver.views import Objects, ObservedNode, Slots
+
+if TYPE_CHECKING:
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.kube import Node
+    from controllers.driver.observe.sources import Sources
+    from controllers.driver.records import Pod
+
+
+def observe_node(sources: Sources, name: str) -> ObservedNode:
+    """Everything about one node."""
+    caches = sources.caches
+    node, inventory = caches.nodes.get(name), caches.inventories.get(name)
+    pods = caches.pods.by(BY_NODE, name)
+    checks = tuple(pod for pod in pods if pod.daemonset is None)
+    if node is None or inventory is None:
+        return ObservedNode(name, node, inventory, checks=checks)
+    driver = sources.driver_of(name)
+    found = sources.decided(name, driver) if driver is not None else None
+    choice = found.choice if found is not None else None
+    target = target_of(sources, name, driver, found) if driver is not None and found is not None else None
+    if target is not None and isinstance(one_more := bounded_target(sources, target), Blocked):
+        choice, target = one_more, None
+    work = inventory.status.driver_work
+    wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
+    made = driver is not None and target is not None and _may_be_begun(node, inventory)
+    return ObservedNode(
+        name=name,
+        node=node,
+        inventory=inventory,
+        report=sources.decisions.report(node),
+        driver=driver,
+        choice=choice,
+        target=target,
+        checks=checks,
+        wanted_check=check_of(sources, name, driver, target) if made and driver and target else None,
+        pod=_pod_of(pods, wanted),
+        objects=objects_of(sources, driver, target) if made and driver and target else Objects(),
+        slots=slots_of(sources, name, driver, target, found) if driver and target and found else Slots(),
+        stratum=found.stratum if found is not None else "",
+        is_asked_again=work is not None and sources.missing.is_asked_again(node, work, sources.clock()),
+        used=any(is_used(one) for one in caches.devices.by(BY_NODE, name)),
+        wanted_version=version_of(sources, work, work.to if work is not None else None, target),
+        labelled_version=version_of(sources, work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
+    )
+
+
+def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:
+    """Whether the node may need what is made for a target: one whose driver serves, or is under way, does not."""
+    work = inventory.status.driver_work
+    if work is not None:
+        return work.phase not in UNDER_WAY
+    serves = is_true(inventory.status.conditions, READY_FOR_POOLING)
+    return not (serves and names.DRIVER_VARIANT in node.metadata.labels)
+
+
+def _pod_of(pods: list[Pod], variant: str | None) -> Pod | None:
+    """The pod of a variant's DaemonSet; of several the one that stays."""
+    found = [pod for pod in pods if variant is not None and pod.daemonset == f"gpu-driver-{variant}"]
+    return min(found, key=lambda pod: pod.metadata.deletion_timestamp is not None, default=None)

@@ -1,0 +1,43 @@
+"""The slots that a node finds: what it may begin now, by what all other nodes are at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.driver.caches import BY_PHASE, BY_TRIAL, trial_of
+from controllers.driver.drivers.results import remembered
+from controllers.driver.views import Slots
+
+if TYPE_CHECKING:
+    from controllers.api.gpudriver import GPUDriver
+    from controllers.domain.driver.choice import Install
+    from controllers.driver.decisions import Decision
+    from controllers.driver.observe.sources import Sources
+
+
+def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, found: Decision) -> Slots:
+    """What a node may begin now of `target`."""
+    index, tried = sources.caches.inventories, target.variant.revision
+    known = remembered(driver, tried)
+    result = sources.proofs.results(driver, tried).on(found.stratum)
+    return Slots(
+        preflight=index.count(BY_PHASE, "Preflight") < sources.settings.prefetch_parallel,
+        install=_installing(sources) < sources.settings.install_parallel,
+        proved=result == "Good" or not _is_tried(sources, name, driver, tried, found.stratum),
+        bad=result == "Bad",
+        held=bool(sources.missing_contents(driver)),
+        resumed=known.since if known is not None else None,
+    )
+
+
+def _installing(sources: Sources) -> int:
+    """How many nodes have a slot to install: those that are away take nothing from the registry."""
+    nodes, at_work = sources.caches.nodes, sources.caches.inventories.by(BY_PHASE, "Installing")
+    return sum(1 for one in at_work if (node := nodes.get(one.name)) is not None and node.ready)
+
+
+def _is_tried(sources: Sources, name: str, driver: GPUDriver, revision: str, stratum: str) -> bool:
+    """Whether another node of the same kind tries the revision."""
+    trying = sources.caches.inventories.by(BY_TRIAL, trial_of(driver.name, revision))
+    works = (one.status.driver_work for one in trying if one.name != name)
+    return any(work is not None and work.stratum == stratum for work in works)
