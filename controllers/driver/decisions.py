@@ -13,7 +13,7 @@ from controllers.api import names, system_facts
 from controllers.api.conditions import MANAGED_DISABLED, MANAGED_ELSEWHERE, find
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.images import choose, for_next_kernel
-from controllers.domain.driver.node import DriverNode, cards_of
+from controllers.domain.driver.node import DriverNode, cards_of, in_mig_mode
 from controllers.domain.driver.overlaps import overlaps
 from controllers.domain.driver.precedence import Precedence, Ranking
 from controllers.domain.driver.revision import config_maps_of, revision
@@ -136,7 +136,7 @@ class Decisions:
         wanted = self.revision(driver)
         choice = choose(driver.spec, wanted, seen, missing)
         after = for_next_kernel(driver.spec, wanted, seen, missing)
-        stratum = stratum_of(choice, seen.kernel, seen.cards) if isinstance(choice, Install) else ""
+        stratum = stratum_of(choice, seen) if isinstance(choice, Install) else ""
         made = self._decisions[name] = Decision(driver.name, choice, after, stratum, missing)
         return made
 
@@ -145,15 +145,17 @@ class Decisions:
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None
         elsewhere = find(inventory.status.conditions, MANAGED_ELSEWHERE)
+        devices = self._caches.devices.by(BY_NODE, node.name)
         known = system is not None and elsewhere is not None  # bootstrap, too, has to have looked at the node
         return DriverNode(
             kernel=node.status.node_info.kernel_version,
             facts=system_facts.read(system.elements) if known and system is not None else None,
-            cards=cards_of(self._caches.devices.by(BY_NODE, node.name)),
+            cards=cards_of(devices),
             labels=node.metadata.labels,
             managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})"
             if elsewhere is not None and elsewhere.status == "True"
             else "",
+            in_mig_mode=in_mig_mode(devices),
         )
 
     def report(self, node: Node) -> Report | None:
