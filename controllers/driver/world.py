@@ -14,7 +14,7 @@ from controllers.domain.driver.bound import VARIANTS_MAX, bounded
 from controllers.domain.driver.choice import Blocked, Install
 from controllers.domain.driver.flavour import branch_of
 from controllers.domain.driver.revision import config_maps_of
-from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revision_of
+from controllers.domain.driver.variant import Variant, is_for_any_kernel, revision_of
 from controllers.driver.caches import BY_DRIVER, BY_NODE, BY_PHASE, BY_PROOF, BY_TRIAL, BY_VARIANT, is_used, trial_of
 from controllers.driver.decisions import Decisions
 from controllers.driver.drivers.results import remembered, results
@@ -233,8 +233,7 @@ class World:
         known = remembered(driver, revision_of(value)) if driver is not None else None
         if known is None:
             return None
-        compiled = value.removesuffix(PROPRIETARY).endswith(f"-{ANY}")
-        return known.version if compiled else branch_of(known.version)
+        return known.version if is_for_any_kernel(value) else branch_of(known.version)
 
     # --- GPUDrivers -------------------------------------------------------------------------
 
