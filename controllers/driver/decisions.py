@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names, system_facts
 from controllers.api.conditions import MANAGED_DISABLED, MANAGED_ELSEWHERE, find
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.images import choose, for_next_kernel
+from controllers.domain.driver.images import as_labelled, choose, for_next_kernel
 from controllers.domain.driver.node import DriverNode, cards_of, in_mig_mode
 from controllers.domain.driver.overlaps import overlaps
 from controllers.domain.driver.precedence import Precedence, Ranking
@@ -139,6 +139,13 @@ class Decisions:
         stratum = stratum_of(choice, seen) if isinstance(choice, Install) else ""
         made = self._decisions[name] = Decision(driver.name, choice, after, stratum, missing)
         return made
+
+    def as_labelled(self, name: str, driver: GPUDriver, value: str) -> Install | None:
+        """The driver of a label's value on a node, as its GPUDriver makes it; None where it makes none such."""
+        node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
+        if node is None or inventory is None:
+            return None
+        return as_labelled(driver.spec, self.revision(driver), self._as_chosen_for(node, inventory), value)
 
     def _as_chosen_for(self, node: Node, inventory: GPUNodeInventory) -> DriverNode:
         """The node as a choice sees it."""

@@ -321,13 +321,12 @@ class World:
         )
 
     def _built(self, value: str, users: list[str]) -> Objects:
-        """The variant's objects, by a node that gets it as its GPUDriver is today."""
+        """The variant's objects, by a node that has it, or gets it, of a GPUDriver that is as it was."""
         for name in users:
             driver = self._driver_of(name)
-            found = self._decided(name, driver) if driver is not None else None
-            choice = found.choice if found is not None else None
-            if driver is not None and isinstance(choice, Install) and choice.variant.value == value:
-                return self.objects(driver, choice, all_of_them=True)
+            made = self.decisions.as_labelled(name, driver, value) if driver is not None else None
+            if driver is not None and made is not None:
+                return self.objects(driver, made, all_of_them=True)
         return Objects()
 
     def _remembers(self, driver: GPUDriver, revision: str) -> bool:
