@@ -146,6 +146,8 @@ class Member:
     """Whether neither a person nor an autoscaler takes the node away."""
     loaded: bool = False
     """Whether a driver runs that is not the module's."""
+    in_service: bool = False
+    """Whether the node is ready for pooling."""
 
 
 @dataclass(frozen=True, slots=True)

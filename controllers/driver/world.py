@@ -298,6 +298,7 @@ class World:
             node_ready=node.ready,
             may_start=may_start(node),
             loaded=bool(version) and label is None,
+            in_service=is_true(inventory.status.conditions, READY_FOR_POOLING),
         )
 
     # --- variants ---------------------------------------------------------------------------
