@@ -118,8 +118,8 @@ class Evidence:
     good: bool
     """Whether it came to serve there; else it failed by the revision's own fault."""
     since: str
-    reason: str = ""
-    message: str = ""
+    reason: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

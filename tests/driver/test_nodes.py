@@ -469,7 +469,21 @@ def boot(made: Cluster, kernel: str) -> None:
     made.report("n1", boot="boot-2", kernel=kernel)
 
 
-@pytest.mark.parametrize("who", ["bootstrap", "agent"])
+def test_a_driver_that_is_too_old_for_the_cards_speaks_against_the_revision(made: Cluster) -> None:
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["bootstrap"] = {"stage": "Driver"}
+        conditions.put(inventory, condition("DriverOutdated", True))
+    made.now += 901
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["fault"]) == ("Failed", "Revision")
+
+
+@pytest.mark.parametrize("who", ["DriverWork", "Driver", "agent"])
 def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Cluster, who: str) -> None:
     made.breaks["n1"] = "unfit"
     made.settle()
@@ -478,7 +492,7 @@ def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Clu
         made.report("n1", driver=VERSION, boot="boot-0")
     else:
         with made.edit("GPUNodeInventory", "n1") as inventory:
-            conditions.put(inventory, condition("ReadyForPooling", False, "DriverWork"))
+            inventory["status"]["bootstrap"] = {"stage": who}
     made.now += 901
     made.settle()
 

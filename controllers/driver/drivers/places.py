@@ -30,7 +30,7 @@ class Place:
     name: str
     word: Word
     reason: Reason | None = None
-    message: str = ""
+    message: str | None = None
     since: str | None = None
     is_waiting: bool = False
     """Whether nothing is done to it now."""
@@ -54,7 +54,7 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
 
 
 def _at_work(name: str, work: DriverWork) -> Place:
-    return Place(name, work.phase, reason_of(work.reason), work.message or "", work.since)
+    return Place(name, work.phase, reason_of(work.reason), work.message, work.since)
 
 
 def reason_of(word: str | None) -> Reason | None:
