@@ -74,6 +74,8 @@ class DriverWork:
     """When it is tried again by itself, in phases that wait."""
     missing: Annotated[tuple[Annotated[str, Field(max_length=800)], ...], Field(max_length=8), Atomic] = ()
     """Images that the registry did not have, which were therefore not chosen; it stands until this work ends."""
+    awaits_image: bool = False
+    """Whether the registry did not have the image that the node was to get: then the node asks for it again."""
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary."""
     stratum: Annotated[str | None, Field(max_length=253)] = None

@@ -23,8 +23,10 @@ RUNTIME: Final = "runtime"
 RUNTIME_CONFIG: Final = "runtime.config"
 DRIVER_SOURCE: Final = "driver.source"
 HOLDERS: Final = "holders"
+NVSWITCH: Final = "nvswitch"
 TEXT_MAX: Final = 253
 DIGITS_MAX: Final = 9
+_TRUTH: Final = {"true": True, "false": False}
 
 
 @record
@@ -53,6 +55,8 @@ class SystemFacts:
     """Whose driver is loaded or installed: host, container; empty without one."""
     holders: int | None = None
     """Processes that hold the driver's devices open; None where that could not be seen."""
+    nvswitch: bool | None = None
+    """Whether an NVSwitch is on the PCI bus; None where that could not be seen."""
 
 
 def read(attributes: Mapping[str, str]) -> SystemFacts:
@@ -68,12 +72,13 @@ def read(attributes: Mapping[str, str]) -> SystemFacts:
         system=text(SYSTEM),
         kernel=text(KERNEL),
         next_kernel=text(NEXT_KERNEL),
-        secure_boot={"true": True, "false": False}.get(text(SECURE_BOOT)),
+        secure_boot=_TRUTH.get(text(SECURE_BOOT)),
         lockdown=text(LOCKDOWN),
         runtime=text(RUNTIME),
         runtime_config=text(RUNTIME_CONFIG),
         driver_source=text(DRIVER_SOURCE),
         holders=int(holders) if holders.isascii() and holders.isdigit() and len(holders) <= DIGITS_MAX else None,
+        nvswitch=_TRUTH.get(text(NVSWITCH)),
     )
 
 
@@ -85,11 +90,16 @@ def write(facts: SystemFacts) -> dict[str, str]:
         SYSTEM: facts.system,
         KERNEL: facts.kernel,
         NEXT_KERNEL: facts.next_kernel,
-        SECURE_BOOT: "" if facts.secure_boot is None else str(facts.secure_boot).lower(),
+        SECURE_BOOT: _spelled(facts.secure_boot),
         LOCKDOWN: facts.lockdown,
         RUNTIME: facts.runtime,
         RUNTIME_CONFIG: facts.runtime_config,
         DRIVER_SOURCE: facts.driver_source,
-        HOLDERS: "" if facts.holders is None else str(facts.holders),
+        HOLDERS: _spelled(facts.holders),
+        NVSWITCH: _spelled(facts.nvswitch),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _spelled(value: int | None) -> str:
+    return "" if value is None else str(value).lower()

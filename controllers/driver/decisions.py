@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from controllers.api import names, system_facts
 from controllers.api.conditions import MANAGED_DISABLED, MANAGED_ELSEWHERE, find
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.images import choose, for_next_kernel
-from controllers.domain.driver.node import DriverNode, cards_of
+from controllers.domain.driver.images import as_labelled, choose, for_next_kernel
+from controllers.domain.driver.node import DriverNode, cards_of, in_mig_mode
 from controllers.domain.driver.overlaps import overlaps
 from controllers.domain.driver.precedence import Precedence, Ranking
 from controllers.domain.driver.revision import config_maps_of, revision
@@ -136,24 +136,33 @@ class Decisions:
         wanted = self.revision(driver)
         choice = choose(driver.spec, wanted, seen, missing)
         after = for_next_kernel(driver.spec, wanted, seen, missing)
-        stratum = stratum_of(choice, seen.kernel, seen.cards) if isinstance(choice, Install) else ""
+        stratum = stratum_of(choice, seen) if isinstance(choice, Install) else ""
         made = self._decisions[name] = Decision(driver.name, choice, after, stratum, missing)
         return made
+
+    def as_labelled(self, name: str, driver: GPUDriver, value: str) -> Install | None:
+        """The driver of a label's value on a node, as its GPUDriver makes it; None where it makes none such."""
+        node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
+        if node is None or inventory is None:
+            return None
+        return as_labelled(driver.spec, self.revision(driver), self._as_chosen_for(node, inventory), value)
 
     def _as_chosen_for(self, node: Node, inventory: GPUNodeInventory) -> DriverNode:
         """The node as a choice sees it."""
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None
         elsewhere = find(inventory.status.conditions, MANAGED_ELSEWHERE)
+        devices = self._caches.devices.by(BY_NODE, node.name)
         known = system is not None and elsewhere is not None  # bootstrap, too, has to have looked at the node
         return DriverNode(
             kernel=node.status.node_info.kernel_version,
             facts=system_facts.read(system.elements) if known and system is not None else None,
-            cards=cards_of(self._caches.devices.by(BY_NODE, node.name)),
+            cards=cards_of(devices),
             labels=node.metadata.labels,
             managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})"
             if elsewhere is not None and elsewhere.status == "True"
             else "",
+            in_mig_mode=in_mig_mode(devices),
         )
 
     def report(self, node: Node) -> Report | None:

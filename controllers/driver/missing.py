@@ -62,7 +62,7 @@ class Missing:
 
     def is_asked_again(self, node: Node, work: DriverWork, now: float) -> bool:
         """Whether a node that waits for an image asks for it again: it is time, or another one has got it."""
-        if work.phase != "Blocked" or work.reason != "ImageMissing":
+        if work.phase != "Blocked" or not work.awaits_image:
             return False
         since = begun(work.since, now)
         return is_due(work, node, now) or any(self.found.get(image, 0.0) > since for image in work.missing)

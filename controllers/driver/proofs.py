@@ -46,7 +46,11 @@ class Proofs:
 def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
     """What a node says of the revision by which it was found: of nodes of the kind of which it was at that time."""
     work = inventory.status.driver_work
-    message = work.message if work is not None and work.phase == "Failed" else None
     return Evidence(
-        inventory.name, last.stratum or "", last.result == "Good", last.at, last.reason or "", message or ""
+        inventory.name,
+        last.stratum or "",
+        last.result == "Good",
+        last.at,
+        last.reason,
+        work.message if work is not None and work.phase == "Failed" else None,
     )

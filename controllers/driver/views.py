@@ -118,8 +118,8 @@ class Evidence:
     good: bool
     """Whether it came to serve there; else it failed by the revision's own fault."""
     since: str
-    reason: str = ""
-    message: str = ""
+    reason: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ class Member:
     """Whether neither a person nor an autoscaler takes the node away."""
     loaded: bool = False
     """Whether a driver runs that is not the module's."""
+    in_service: bool = False
+    """Whether the node is ready for pooling."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,10 +394,71 @@ def test_a_node_that_starts_with_another_kernel_gets_the_driver_for_that(made: C
     made.settle()
     before = made.label()
     boot(made, "6.8.0-90-generic")
+    assert seen_of(made, until="Validating") == {
+        ("Preflight", "KernelChanged"),
+        ("Queued", "KernelChanged"),
+        ("Installing", "KernelChanged"),
+        ("Validating", None),
+    }
     made.settle()
 
     assert made.label() not in (None, before)
     assert made.status()["counts"]["current"] == 1
+    assert [(one["phase"], one.get("reason")) for one in made.status()["nodes"]] == [("Current", None)]
+
+
+def seen_of(made: Cluster, *, until: str) -> set[tuple[str, str | None]]:
+    """Phases of the node with their reasons, up to the first time that it is in a phase."""
+    seen = set()
+    for _ in range(20):
+        made.reconcile("GPUNodeInventory", "n1")
+        work = made.work()
+        if work is not None:
+            seen.add((str(work["phase"]), work.get("reason")))
+            assert work.get("reason") is None or "kernel 6.8.0-90-generic" in work["message"]
+        if made.phase() == until:
+            return seen
+        made.outside()
+    raise AssertionError(f"it does not come to {until}: {seen}")
+
+
+def test_a_node_whose_kernel_changed_amid_an_install_says_so(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.breaks["n1"] = "hangs"
+    made.settle()
+    assert made.phase() == "Installing"
+    boot(made, "6.8.0-90-generic")
+    made.reconcile("GPUNodeInventory", "n1")
+    assert made.work() is None
+    made.reconcile("GPUDriver", "main")
+    assert [(one["phase"], one["reason"]) for one in made.status()["nodes"]] == [("Preflight", "KernelChanged")]
+    assert made.told("Progressing") == ("True", "KernelChanged")
+    made.reconcile("GPUNodeInventory", "n1")
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["reason"], work["from"]) == ("Preflight", "KernelChanged", made.label())
+
+
+def test_a_node_that_starts_with_a_kernel_that_no_image_serves_says_which_there_are(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.settle()
+    boot(made, "6.17.0-1-strange")
+    made.settle()
+
+    assert made.told("Blocked") == ("True", "NoImageForKernel")
+    assert made.status()["counts"] == made.status()["counts"] | {"blocked": 1}
+
+
+def test_a_node_that_serves_with_another_kernel_than_its_label_is_for_is_left_alone(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.settle()
+    with made.edit("Node", "n1") as node:
+        node["status"]["nodeInfo"]["kernelVersion"] = "6.8.0-90-generic"
+    made.report("n1", driver="580.178.04", kernel="6.8.0-90-generic")
+    made.settle()
+
+    assert (made.work(), made.status()["counts"]["outdated"]) == (None, 1)
 
 
 def boot(made: Cluster, kernel: str) -> None:
@@ -408,7 +469,21 @@ def boot(made: Cluster, kernel: str) -> None:
     made.report("n1", boot="boot-2", kernel=kernel)
 
 
-@pytest.mark.parametrize("who", ["bootstrap", "agent"])
+def test_a_driver_that_is_too_old_for_the_cards_speaks_against_the_revision(made: Cluster) -> None:
+    made.breaks["n1"] = "unfit"
+    made.settle()
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["bootstrap"] = {"stage": "Driver"}
+        conditions.put(inventory, condition("DriverOutdated", True))
+    made.now += 901
+    made.settle()
+
+    work = made.work()
+    assert work is not None
+    assert (work["phase"], work["fault"]) == ("Failed", "Revision")
+
+
+@pytest.mark.parametrize("who", ["DriverWork", "Driver", "agent"])
 def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Cluster, who: str) -> None:
     made.breaks["n1"] = "unfit"
     made.settle()
@@ -417,7 +492,7 @@ def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Clu
         made.report("n1", driver=VERSION, boot="boot-0")
     else:
         with made.edit("GPUNodeInventory", "n1") as inventory:
-            conditions.put(inventory, condition("ReadyForPooling", False, "DriverWork"))
+            inventory["status"]["bootstrap"] = {"stage": who}
     made.now += 901
     made.settle()
 

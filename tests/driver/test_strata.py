@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from controllers.api import resources
 from tests.driver.world import NEXT, VERSION, Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BAD = (1, "modprobe: ERROR: could not insert 'nvidia': the kernel refuses it")
 OLD_KERNEL = "5.15.0-1-generic"
@@ -100,3 +105,37 @@ def test_the_record_of_the_last_work_names_kind_machine_and_fault(made: Cluster)
     assert (work["result"], work["fault"]) == ("Failed", "Revision")
     assert work["nodeUID"] == made.objects["Node", failed]["metadata"]["uid"]
     assert work["stratum"].split()[1] == "5.15"
+
+
+def with_nvswitches(made: Cluster, name: str) -> None:
+    made.report(name, nvswitch=True)
+
+
+def in_mig_mode(made: Cluster, name: str) -> None:
+    """As its card was told to be by the driver that it had before."""
+    (card,) = (key for (kind, key), one in made.objects.items() if kind == "GPUDevice" and is_on(one, name))
+    told = {"capable": True, "enabled": True}
+    made.merge("GPUDevice", card, {"status": {"hardware": {"mig": told}}})
+
+
+def is_on(card: dict[str, Any], node: str) -> bool:
+    return bool(card["status"]["nodeName"] == node)
+
+
+@pytest.mark.parametrize(("differ", "word"), [(with_nvswitches, "nvswitch"), (in_mig_mode, "mig")])
+def test_what_is_good_on_other_nodes_is_tried_by_one_with_nvswitches_or_in_mig_mode(
+    differ: Callable[[Cluster, str], None], word: str
+) -> None:
+    made = Cluster()
+    for name in (*NEW, *OLD):
+        made.node(name)
+    for name in OLD:
+        differ(made, name)
+    made.breaks = dict.fromkeys(OLD, BAD)
+    made.driver()
+    made.settle()
+
+    assert [made.last(name) for name in NEW] == ["Good"] * 2
+    assert [made.phase(name) for name in OLD].count("Failed") == 1
+    found = {one["key"]: one["result"] for one in made.status()["revisions"][0]["strata"]}
+    assert {result: key.endswith(f" {word}") for key, result in found.items()} == {"Good": False, "Bad": True}

@@ -93,3 +93,33 @@ def test_a_configmap_whose_daemonset_is_gone_goes_too() -> None:
     made.settle()
 
     assert [key for key in made.objects if key[0] in ("ConfigMap", "GPUDriver")] == []
+
+
+@pytest.mark.parametrize(("had", "now"), [("Compiled", "Auto"), ("Compiled", "Precompiled"), ("Auto", "Compiled")])
+def test_a_daemonset_that_is_deleted_comes_back_for_nodes_that_would_get_another_today(had: str, now: str) -> None:
+    made = Cluster()
+    made.node("n1")
+    made.driver(mode=had)
+    made.settle()
+    label = made.label()
+    name, found = daemonset(made)
+    spec = copy.deepcopy(found["spec"])
+    made.merge("GPUDriver", "main", {"spec": {"mode": now}})
+    made.settle()
+    made.drop(resources.DAEMONSET, name)
+    value = found["metadata"]["labels"][names.DRIVER_VARIANT]
+    made.execute(made.planned("Variant", value).actions, names.MANAGER_DRIVER)
+
+    assert daemonset(made) == (name, made.objects["DaemonSet", name])
+    assert daemonset(made)[1]["spec"] == spec
+    assert made.label() == label
+
+
+def test_a_daemonset_of_a_revision_that_nobody_wants_is_not_made_up(made: Cluster) -> None:
+    name, found = daemonset(made)
+    value = found["metadata"]["labels"][names.DRIVER_VARIANT]
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.drop(resources.DAEMONSET, name)
+    made.execute(made.planned("Variant", value).actions, names.MANAGER_DRIVER)
+
+    assert ("DaemonSet", name) not in made.objects

@@ -100,6 +100,15 @@ PROGRESSING: Final = (
         "kubelet does not say that the node is Ready: its limits stand still",
         "`kubectl describe node <node>`",
     ),
+    Row(
+        "Progressing",
+        "True",
+        "KernelChanged",
+        "the node was started with another kernel than its driver is for: it is out of service, and gets the driver "
+        "for the kernel that runs as a bare node does",
+        "wait; or start the node with its former kernel. `NextKernelUnserved` says before a reboot which kernels no "
+        "image serves",
+    ),
 )
 SHARED: Final = (
     Row(

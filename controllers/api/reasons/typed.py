@@ -123,6 +123,7 @@ Reason = Literal[
     "InstallTimeout",
     "InvalidMIGProfile",
     "InventoryIncomplete",
+    "KernelChanged",
     "LayoutDrifted",
     "LayoutFailed",
     "MIGEnabled",

@@ -16,12 +16,12 @@ from controllers.domain.driver.flavour import branch_of, modules_for
 from controllers.domain.driver.node import opted_out
 from controllers.domain.driver.overrides import is_for_one_kernel, names_system, override_for
 from controllers.domain.driver.signatures import refuses_unsigned
-from controllers.domain.driver.variant import Modules, Variant
+from controllers.domain.driver.variant import Modules, Variant, revision_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from controllers.api.gpudriver import GPUDriverSpec, Sidecar
+    from controllers.api.gpudriver import DriverMode, GPUDriverSpec, Sidecar
     from controllers.api.system_facts import SystemFacts
     from controllers.domain.driver.node import DriverNode
 
@@ -75,6 +75,18 @@ def for_next_kernel(
         return None
     then = replace(facts, kernel=facts.next_kernel, next_kernel="")
     return choose(spec, revision, replace(node, kernel=facts.next_kernel, facts=then), missing)
+
+
+def as_labelled(spec: GPUDriverSpec, revision: str, node: DriverNode, value: str) -> Install | None:
+    """The driver of a label's value on a node that carries it, whatever the node would get today.
+
+    None where that spec and revision make no such driver there: it is of another revision, or for another kernel.
+    """
+    if revision_of(value) != revision:
+        return None
+    modes: tuple[DriverMode, ...] = (spec.mode, "Precompiled", "Compiled")  # the mode is no part of a revision
+    choices = (choose(replace(spec, mode=mode), revision, node) for mode in modes)
+    return next((one for one in choices if isinstance(one, Install) and one.variant.value == value), None)
 
 
 def sidecar_image(sidecar: Sidecar, system: str) -> str:

@@ -11,7 +11,7 @@ from controllers.domain.catalogue.drivers import VENDOR
 from controllers.domain.precision import CAPABILITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.api.system_facts import SystemFacts
@@ -55,6 +55,8 @@ class DriverNode:
     """The Node's labels, of which an opt-out is one."""
     managed_elsewhere: str = ""
     """Who else manages the node's driver, in words; empty for nobody."""
+    in_mig_mode: bool = False
+    """Whether a card of it was in MIG mode when a driver last told (`in_mig_mode`)."""
 
 
 def opted_out(labels: Mapping[str, str]) -> str | None:
@@ -68,13 +70,26 @@ def cards_of(devices: Iterable[GPUDevice]) -> tuple[Card, ...]:
     Each kind stands there as often as the node has it, in a steady order.
     """
     found = [
-        _card(device.metadata.labels.get(names.LABEL_PRODUCT, ""), hardware)
-        for device in devices
-        if (hardware := device.status.hardware) is not None
-        and hardware.pci.vendor == VENDOR
-        and device.status.lost_since is None
+        _card(device.metadata.labels.get(names.LABEL_PRODUCT, ""), hardware) for device, hardware in _served(devices)
     ]
     return tuple(sorted(found, key=lambda card: (card.device, card.compute or (0, 0), sorted(card.products))))
+
+
+def in_mig_mode(devices: Iterable[GPUDevice]) -> bool:
+    """Whether a card that a driver has to serve was in MIG mode when a driver last told.
+
+    Without a driver nobody can ask a card. What its GPUDevice remembers counts then: of a card that has never had a
+    driver that is nothing, and it counts as undivided.
+    """
+    return any(hardware.mig is not None and hardware.mig.enabled for _, hardware in _served(devices))
+
+
+def _served(devices: Iterable[GPUDevice]) -> Iterator[tuple[GPUDevice, Hardware]]:
+    """The cards that a driver has to serve, with their hardware."""
+    for device in devices:
+        hardware = device.status.hardware
+        if hardware is not None and hardware.pci.vendor == VENDOR and device.status.lost_since is None:
+            yield device, hardware
 
 
 def _card(label: str, hardware: Hardware) -> Card:

@@ -41,8 +41,8 @@ class Variant:
         """The label's value, at most 63 characters, and all of them such that an object's name may end with them."""
         fits = len(self.system) <= SYSTEM_MAX and NAME.fullmatch(self.system)
         system = self.system if fits else _digest(self.system)[:REVISION_LENGTH]
-        kernel = _digest(self.kernel)[:KERNEL_LENGTH] if self.kernel else ANY
-        return f"{self.revision}-{system}-{kernel}{PROPRIETARY if self.modules == 'Proprietary' else ''}"
+        flavour = PROPRIETARY if self.modules == "Proprietary" else ""
+        return f"{self.revision}-{system}-{_kernel_part(self.kernel)}{flavour}"
 
     @property
     def object_name(self) -> str:
@@ -60,10 +60,24 @@ def revision_of(value: str) -> str:
     return value.partition("-")[0]
 
 
+def is_for_any_kernel(value: str) -> bool:
+    """Whether the image of a label's value serves every kernel of its system: it compiles the modules on the node."""
+    return _kernel_of(value) == ANY
+
+
 def serves(value: str, kernel: str) -> bool:
     """Whether the driver of a label's value serves a node that runs the kernel: it is for any, or for this one."""
-    made_for = value.removesuffix(PROPRIETARY).rpartition("-")[2]
-    return made_for in (ANY, _digest(kernel)[:KERNEL_LENGTH])
+    return is_for_any_kernel(value) or _kernel_of(value) == _kernel_part(kernel)
+
+
+def _kernel_part(kernel: str) -> str:
+    """What a label's value has of a kernel's release; empty is for any."""
+    return _digest(kernel)[:KERNEL_LENGTH] if kernel else ANY
+
+
+def _kernel_of(value: str) -> str:
+    """The same, out of a label's value."""
+    return value.removesuffix(PROPRIETARY).rpartition("-")[2]
 
 
 def _digest(text: str) -> str:

@@ -28,7 +28,7 @@ HALTED: Final = "Halted"
 OVERLAPS: Final = "Overlaps"
 SETTINGS_INVALID: Final = "SettingsInvalid"
 NEXT_KERNEL_UNSERVED: Final = "NextKernelUnserved"
-MOVING: Final[tuple[Reason, ...]] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady")
+MOVING: Final[tuple[Reason, ...]] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady", "KernelChanged")
 """What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
 HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad")
 """What keeps all nodes until a person does something; likewise."""
@@ -113,7 +113,7 @@ def _halted(about: About) -> Finding:
         return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
     first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
     reason: Reason = (reason_of(first.reason) if first is not None else None) or "DriverPodFailed"
-    why = f"on node {first.node}: {first.message}" if first is not None else "on a node that is gone"
+    why = f"on node {first.node}: {first.message or ''}" if first is not None else "on a node that is gone"
     where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
     return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")

@@ -30,7 +30,7 @@ class Place:
     name: str
     word: Word
     reason: Reason | None = None
-    message: str = ""
+    message: str | None = None
     since: str | None = None
     is_waiting: bool = False
     """Whether nothing is done to it now."""
@@ -43,18 +43,18 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
     match member.choice:
         case Host() | OptedOut() as left:
             return Place(member.name, "Host" if isinstance(left, Host) else "OptedOut")
+        case Install() | Unknown() if _is_without(member):
+            return _waiting(member, seen)
         case Install() | Unknown() if member.label is not None and member.work is None:
             return _labelled(member, member.label, seen.revision)
         case Blocked() as choice:
             word: Word = "Blocked" if member.label is None else "Outdated"
             return Place(member.name, word, choice.reason, choice.message)
-        case Install() if not member.loaded:
-            return _waiting(member, seen)
     return None
 
 
 def _at_work(name: str, work: DriverWork) -> Place:
-    return Place(name, work.phase, reason_of(work.reason), work.message or "", work.since)
+    return Place(name, work.phase, reason_of(work.reason), work.message, work.since)
 
 
 def reason_of(word: str | None) -> Reason | None:
@@ -72,8 +72,19 @@ def _labelled(member: Member, label: str, revision: str) -> Place:
     return Place(member.name, "Current" if current else "Outdated", since=since)
 
 
+def _is_without(member: Member) -> bool:
+    """Whether the node has no driver that serves it, and is to get one."""
+    bare = isinstance(member.choice, Install) and not member.loaded
+    return _kernel_changed(member) or (bare and (member.label is None or member.work is not None))
+
+
+def _kernel_changed(member: Member) -> bool:
+    """Whether the node is out of service with a driver that is for a kernel that ran before."""
+    return member.label is not None and not serves(member.label, member.kernel) and not member.in_service
+
+
 def _waiting(member: Member, seen: ObservedDriver) -> Place:
-    """A node without a driver that has not been begun: the first that keeps it is told."""
+    """A node without a driver for its kernel that has not been begun: the first that keeps it is told."""
     queued = member.work is not None
     result = seen.results.on(member.stratum)
     kept: tuple[tuple[bool, Reason], ...] = (
@@ -83,6 +94,7 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
         (queued and not member.may_start, "NodeCordoned"),
         (queued and seen.driver.spec.rollout.paused, "RolloutPaused"),
         (queued and result == "Unproved", "AwaitingProof"),
+        (not queued and _kernel_changed(member), "KernelChanged"),
     )
     reason: Reason = next((word for holds, word in kept if holds), "AwaitingSlot")
     since = member.work.since if member.work is not None else None

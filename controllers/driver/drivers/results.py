@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudriver import GPUDriver, Result, RevisionStatus
     from controllers.domain.driver.choice import Install
-    from controllers.domain.driver.node import Card
+    from controllers.domain.driver.node import DriverNode
     from controllers.driver.views import Evidence
 
 KEY_MAX: Final = 253
@@ -21,15 +21,20 @@ STRATA_MAX: Final = 64
 _SERIES: Final = re.compile(r"[0-9]+[.][0-9]+")
 
 
-def stratum_of(target: Install, kernel: str, cards: Iterable[Card]) -> str:
+def stratum_of(target: Install, node: DriverNode) -> str:
     """What a node has in common with all on which the same driver shows the same.
 
-    System, kernel (its series, where modules are compiled on the node), flavour of the modules, and models of cards.
+    System, kernel (its series, where modules are compiled on the node), flavour of the modules, models of cards,
+    whether NVSwitches join them, which need a fabric manager that fits, and whether one of them is in MIG mode. Of a
+    node without a driver that is what was told of its cards while they had one (`in_mig_mode`).
     """
-    series = _SERIES.match(kernel)
-    running = target.variant.kernel or (series.group() if series else kernel)
-    devices = "+".join(sorted({card.device for card in cards}))
-    return f"{target.variant.system} {running} {target.modules} {devices}"[:KEY_MAX]
+    series = _SERIES.match(node.kernel)
+    running = target.variant.kernel or (series.group() if series else node.kernel)
+    devices = "+".join(sorted({card.device for card in node.cards}))
+    parts = [target.variant.system, running, target.modules, devices]
+    parts += ["nvswitch"] if node.facts is not None and node.facts.nvswitch else []
+    parts += ["mig"] if node.in_mig_mode else []
+    return " ".join(parts)[:KEY_MAX]
 
 
 def remembered(driver: GPUDriver, revision: str) -> RevisionStatus | None:

@@ -72,7 +72,7 @@ def _revisions(seen: ObservedDriver, now: float, *, resumed: bool, halted: Findi
     known = remembered(driver, seen.revision)
     result = "Unproved" if resumed and seen.results.revision == "Bad" else seen.results.revision
     since = stamp(now) if resumed or known is None else known.since
-    why = (known.why if known is not None and known.why else halted.message[:WHY_MAX]) if result == "Bad" else None
+    why = (known.why if known is not None and known.why else f"{halted.message}"[:WHY_MAX]) if result == "Bad" else None
     strata = _by_stratum(seen.results, resumed=resumed)
     first = RevisionStatus(
         hash=seen.revision, version=driver.spec.version, result=result, since=since, why=why, strata=strata

@@ -52,6 +52,7 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
         attempt=attempt,
         retry_in=after,
         missing=choice.missing,
+        awaits_image=bool(choice.missing),
     )
     if after is not None:
         draft.plan.requeue_within(after)
@@ -62,7 +63,7 @@ def block(draft: Draft, work: DriverWork | None, driver: GPUDriver, choice: Bloc
 
 def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
     """Whether the node waits already until it asks for its image again."""
-    waits = (work.phase, work.reason) == ("Blocked", "ImageMissing") and not draft.observed.is_asked_again
+    waits = work.phase == "Blocked" and work.awaits_image and not draft.observed.is_asked_again
     if waits and work.retry_at is not None:
         draft.plan.requeue_within(time_to_retry(work, draft.now))
     return waits
@@ -130,7 +131,7 @@ def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install,
         "attempt": work.attempt,
     }
     if found.image_missing:
-        told["missing"] = (*target.missing, target.image)
+        told |= {"missing": (*target.missing, target.image), "awaits_image": True}
     draft.write(draft.enter("Blocked", target, driver.name, **told))
     draft.plan.requeue_within(after)
     draft.missing = target.image if found.image_missing else None

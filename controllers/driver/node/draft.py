@@ -11,6 +11,7 @@ from controllers.api.resources import CONFIGMAP, GPUNODEINVENTORY, NODE, POD
 from controllers.domain.clock import begun, seconds
 from controllers.domain.driver.choice import is_wanted
 from controllers.domain.driver.node_work import limit_at
+from controllers.domain.driver.variant import serves
 from controllers.driver.node.work import step, write_work
 from controllers.runtime.plan import Apply, Delete, EmitEvent, Plan, PlanBuilder, Ref, ref
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, LastDriverWork, Phase
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
+    from controllers.api.reasons.typed import Reason
     from controllers.api.resources import Resource
     from controllers.domain.driver.choice import Install
     from controllers.driver.node.states import Slot
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 AWAITED: Final = 30.0
 """Seconds after which a node that waits for a slot asks again, should nobody have woken it."""
+KERNEL_CHANGED: Final[Reason] = "KernelChanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,16 @@ class Draft:
             to=to,
             compiled=compiled,
             stratum=self.observed.stratum,
-            **{"missing": target.missing, **more},  # type: ignore[arg-type]
+            **{"missing": target.missing, **self._kernel_changed(), **more},  # type: ignore[arg-type]
         )
+
+    def _kernel_changed(self) -> dict[str, str]:
+        """Why a node that has a label gets a driver like a bare one, where that is for a kernel that ran before."""
+        label, kernel = self.node.metadata.labels.get(names.DRIVER_VARIANT), self.node.status.node_info.kernel_version
+        if label is None or serves(label, kernel):
+            return {}
+        message = f"the node runs kernel {kernel}, and its driver ({label}) is for another: it gets one for this kernel"
+        return {"reason": KERNEL_CHANGED, "message": message}
 
 
 def time_left(until: str, draft: Draft) -> float:

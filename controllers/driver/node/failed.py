@@ -11,7 +11,7 @@ from controllers.driver.node.begin import look_at
 from controllers.driver.node.draft import in_service, is_done
 from controllers.driver.node.due import is_asked
 from controllers.driver.node.pod import outcome
-from controllers.driver.node.under_way import done
+from controllers.driver.node.under_way import RESTARTS_MAX, done
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
     resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
     # A start of the node is something new, but where the driver is what starts it anew.
-    rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.reason != "NodeRestarts"
+    rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.restarts < RESTARTS_MAX
     return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
 
 

@@ -58,6 +58,11 @@ class Outcome:
     fault: Fault | None = None
     """Whose fault it is; None where it may yet pass."""
 
+    def at_limit(self, late: Reason, message: str) -> Outcome:
+        """What it comes to once time is up: what is in the way, and where nothing is, that reason and that message."""
+        reason = self.reason or late
+        return Outcome(reason=reason, message=self.message or message, fault=self.fault or fault_of(reason))
+
 
 def fault_of(reason: Reason) -> Fault:
     """Whose fault a failure is by its reason."""

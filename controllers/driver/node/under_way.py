@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.api.conditions import READY_FOR_POOLING, find
+from controllers.api.conditions import DRIVER_OUTDATED, READY_FOR_POOLING, find, is_true
 from controllers.domain.clock import stamp
 from controllers.domain.driver.choice import is_wanted
 from controllers.domain.driver.variant import serves
@@ -19,7 +19,7 @@ from controllers.driver.node.draft import (
     set_label,
     time_left,
 )
-from controllers.driver.node.pod import Outcome, fault_of, outcome
+from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.states import STATES, limit_of
 from controllers.driver.node.work import ended
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 RESTARTS_MAX: Final = 3
 """Starts of a node amid one try after which that has failed: a driver that crashes the node does so each time."""
-UNJUDGED: Final = ("DriverWork", "DriverAwaited", "DriverNotInstalled")
-"""Words of a node's checks by which they have not looked at the driver yet."""
 
 
 def finish(draft: Draft, work: DriverWork) -> None:
@@ -72,7 +70,8 @@ def _restarted(draft: Draft, work: DriverWork) -> None:
     limit, restarts = limit_of("Installing"), work.restarts + 1
     if restarts >= RESTARTS_MAX:
         message = f"the node has started anew {restarts} times while its driver was installed"
-        _fail(draft, work, Outcome(reason="NodeRestarts", message=message, fault="revision"))
+        found = Outcome(reason="NodeRestarts", message=message, fault="revision")
+        _fail(draft, replace(work, restarts=restarts), found)
         return
     made = replace(
         work,
@@ -106,9 +105,8 @@ def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
         return
     if work.phase == "Validating":
         found = _not_validated(draft.observed)
-    reason = found.reason or STATES[work.phase].late_reason or "InstallTimeout"
-    message = found.message or "no pod of the driver became ready there in time"
-    _fail(draft, work, Outcome(reason=reason, message=message, fault=found.fault or fault_of(reason)))
+    late = STATES[work.phase].late_reason or "InstallTimeout"
+    _fail(draft, work, found.at_limit(late, "no pod of the driver became ready there in time"))
 
 
 def _not_validated(seen: ObservedNode) -> Outcome:
@@ -117,7 +115,7 @@ def _not_validated(seen: ObservedNode) -> Outcome:
     if wanted and reported and not is_wanted(wanted, reported):
         return Outcome(reason="OtherVersion", message=f"the driver says that it is {reported}, and {wanted} is wanted")
     said = find(seen.inventory.status.conditions, READY_FOR_POOLING) if seen.inventory is not None else None
-    if seen.report is None or said is None or said.reason in UNJUDGED:
+    if seen.report is None or said is None or _is_unjudged(seen):
         who = "its agent reports, and gpu-bootstrap-controller runs"
         message = f"the driver's pod is ready, and nobody has checked the node since: see whether {who}"
         return Outcome(reason="ValidationTimeout", message=message, fault="node")
@@ -125,9 +123,18 @@ def _not_validated(seen: ObservedNode) -> Outcome:
     return Outcome(reason="ValidationTimeout", message=f"the driver's pod is ready, and the node is not: {told}")
 
 
+def _is_unjudged(seen: ObservedNode) -> bool:
+    """Whether the node's checks have not looked at its driver yet: they wait for it, and have not found it too old."""
+    status = seen.inventory.status if seen.inventory is not None else None
+    stage = status.bootstrap.stage if status is not None and status.bootstrap is not None else None
+    too_old = status is not None and is_true(status.conditions, DRIVER_OUTDATED)
+    return stage == "DriverWork" or (stage == "Driver" and not too_old)
+
+
 def _fail(draft: Draft, work: DriverWork, found: Outcome) -> None:
     """The node keeps what it has, and is told; nothing more is done there until something is new."""
-    message = f"{found.message[:900]}; kubectl annotate node {draft.node.name} {names.DRIVER_RETRY}=true tries again"
+    found_there = f"{found.message}"[:900]
+    message = f"{found_there}; kubectl annotate node {draft.node.name} {names.DRIVER_RETRY}=true tries again"
     made = replace(
         work,
         phase="Failed",

@@ -64,6 +64,7 @@ def step(
     retry_in: float | None = None,
     stratum: str | None = None,
     missing: tuple[str, ...] = (),
+    awaits_image: bool = False,
 ) -> DriverWork:
     """The node's work as it enters a phase: the phase's limit begins, and what came before is kept."""
     limit = limit_of(phase, compiled=compiled)
@@ -81,6 +82,7 @@ def step(
         deadline=stamp(now + limit) if limit is not None else None,
         retry_at=stamp(now + retry_in) if retry_in is not None else None,
         missing=missing,
+        awaits_image=awaits_image,
         stratum=stratum or None,
         node_uid=node.metadata.uid,
         boot_id=node.status.node_info.boot_id or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.driver.caches import BY_DRIVER
 from controllers.driver.node.begin import may_start
 from controllers.driver.views import Member, ObservedDriver
@@ -56,4 +57,5 @@ def _member(sources: Sources, name: str, driver: GPUDriver) -> Member | None:
         node_ready=node.ready,
         may_start=may_start(node),
         loaded=bool(version) and label is None,
+        in_service=is_true(inventory.status.conditions, READY_FOR_POOLING),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.domain.driver.choice import Blocked
+from controllers.domain.driver.variant import object_name
 from controllers.driver.caches import BY_NODE, is_used
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.observe.objects import check_of, objects_of
@@ -70,5 +71,5 @@ def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:
 
 def _pod_of(pods: list[Pod], variant: str | None) -> Pod | None:
     """The pod of a variant's DaemonSet; of several the one that stays."""
-    found = [pod for pod in pods if variant is not None and pod.daemonset == f"gpu-driver-{variant}"]
+    found = [pod for pod in pods if variant is not None and pod.daemonset == object_name(variant)]
     return min(found, key=lambda pod: pod.metadata.deletion_timestamp is not None, default=None)

@@ -8,7 +8,7 @@ from controllers.api import names
 from controllers.domain.driver.bound import VARIANTS_MAX, bounded
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.flavour import branch_of
-from controllers.domain.driver.variant import ANY, PROPRIETARY, Variant, revision_of
+from controllers.domain.driver.variant import Variant, is_for_any_kernel, revision_of
 from controllers.driver.drivers.results import remembered
 from controllers.driver.node.work import last_of
 from controllers.driver.pods.container_names import DRIVER
@@ -52,8 +52,7 @@ def version_of(sources: Sources, work: DriverWork | None, value: str | None, tar
     known = remembered(driver, revision_of(value)) if driver is not None else None
     if known is None:
         return None
-    compiled = value.removesuffix(PROPRIETARY).endswith(f"-{ANY}")
-    return known.version if compiled else branch_of(known.version)
+    return known.version if is_for_any_kernel(value) else branch_of(known.version)
 
 
 def _has_failed(sources: Sources, name: str, driver: GPUDriver) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.driver.choice import Install
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.variant import object_name, revision_of
 from controllers.driver.caches import BY_VARIANT
 from controllers.driver.drivers.results import remembered
 from controllers.driver.observe.objects import objects_of
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def observe_variant(sources: Sources, value: str) -> ObservedVariant:
     """One variant with its objects."""
     caches = sources.caches
-    key = f"{names.NAMESPACE}/gpu-driver-{value}"
+    key = f"{names.NAMESPACE}/{object_name(value)}"
     labelled = [one.name for one in caches.nodes.by(BY_VARIANT, value)]
     users = labelled + [one.name for one in caches.inventories.by(BY_VARIANT, value)]
     return ObservedVariant(
@@ -38,13 +37,12 @@ def observe_variant(sources: Sources, value: str) -> ObservedVariant:
 
 
 def _built(sources: Sources, value: str, users: list[str]) -> Objects:
-    """The variant's objects, by a node that gets it as its GPUDriver is today."""
+    """The variant's objects, by a node that has it, or gets it, of a GPUDriver that is as it was."""
     for name in users:
         driver = sources.driver_of(name)
-        found = sources.decided(name, driver) if driver is not None else None
-        choice = found.choice if found is not None else None
-        if driver is not None and isinstance(choice, Install) and choice.variant.value == value:
-            return objects_of(sources, driver, choice, all_of_them=True)
+        made = sources.decisions.as_labelled(name, driver, value) if driver is not None else None
+        if driver is not None and made is not None:
+            return objects_of(sources, driver, made, all_of_them=True)
     return Objects()
 
 

@@ -7,7 +7,7 @@ value of those is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, system_facts
@@ -16,7 +16,7 @@ from controllers.domain.pci import place
 from nodeagent.discover import VERSION
 from nodeagent.host.facts import attributes
 from nodeagent.host.facts.bridge import Observation
-from nodeagent.host.facts.cards import cards
+from nodeagent.host.facts.cards import cards, has_nvswitch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ def observe(
         unclear=bus.unclear,
         driver=_driver(driver) if driver is not None else None,
         toolkit=_toolkit(toolkit),
-        system=_system(system) if system is not None else Observation(),
+        system=_system(system, bus) if system is not None else Observation(),
         pending=pending,
     )
 
@@ -143,6 +143,6 @@ def _toolkit(toolkit: Toolkit | None) -> Observation:
     return Observation({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))
 
 
-def _system(system: System) -> Observation:
-    known = system_facts.write(system.facts)
-    return Observation(known, frozenset(system.failed) - known.keys())
+def _system(system: System, bus: Bus) -> Observation:
+    known = system_facts.write(replace(system.facts, nvswitch=has_nvswitch(bus)))
+    return Observation(known, frozenset({*system.failed, system_facts.NVSWITCH}) - known.keys())

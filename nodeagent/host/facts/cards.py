@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 INTEL = "8086"
 _PROCESSORS_OWN = ":00:02.0"
 _DISPLAYS = ("03", "12")
+_NVIDIA, _BRIDGE = "10de", "0680"
 
 
 def cards(bus: Bus) -> tuple[PciFunction, ...]:
@@ -37,3 +38,12 @@ def is_one(function: PciFunction) -> bool:
 def others(bus: Bus) -> tuple[PciFunction, ...]:
     """Displays and accelerators that are no cards: what a person may have taken for one."""
     return tuple(f for f in bus.functions if f.class_.startswith(_DISPLAYS) and not is_one(f))
+
+
+def has_nvswitch(bus: Bus) -> bool | None:
+    """Whether an NVSwitch is on the bus; None where none is seen and a function's ids could not be read.
+
+    From Blackwell on the switches of a machine are not on its bus, which has network cards for them.
+    """
+    found = any((function.vendor, function.class_[:4]) == (_NVIDIA, _BRIDGE) for function in bus.functions)
+    return True if found else None if bus.unclear else False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
-from controllers.domain.driver.node import cards_of
+from controllers.domain.driver.node import cards_of, in_mig_mode
 
 
 def device(pci: str, *, vendor: str = "10de", lost: bool = False, **hardware: object) -> GPUDevice:
@@ -35,3 +37,17 @@ def test_a_card_that_nobody_knows_is_a_card() -> None:
     (card,) = cards_of([device("ffff")])
 
     assert (card.compute, card.family, card.products) == (None, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("cards", "found"),
+    [
+        ([], False),
+        ([device("2330")], False),
+        ([device("2330", mig={"capable": True})], False),
+        ([device("2330"), device("2330", mig={"capable": True, "enabled": True})], True),
+        ([device("2330", lost=True, mig={"capable": True, "enabled": True})], False),
+    ],
+)
+def test_a_node_is_in_mig_mode_where_a_card_was_when_a_driver_told(cards: list[GPUDevice], *, found: bool) -> None:
+    assert in_mig_mode(cards) is found

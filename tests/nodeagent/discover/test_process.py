@@ -51,6 +51,7 @@ async def test_it_publishes_what_it_finds_and_then_writes_nothing(cluster: Clust
         }  # fmt: skip
         assert await cluster.attributes("idle") == {
             "gpu.agent": {"boot_id": BOOT, "version": VERSION},
+            "gpu.system": {"nvswitch": "true"},
             "gpu.toolkit": {"installed": "true", "version": "1.17.8"},
         }
         found = await cluster.report("idle")

@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names, system_facts
 from controllers.api.system_facts import SystemFacts
 from nodeagent.discover.feature import confirm, report
-from nodeagent.host import system
+from nodeagent.host import sysfs, system
 from nodeagent.host.facts.records import Bus, System
 from nodeagent.host.hostfiles import Reader
 from nodeagent.host.paths import HostPaths
@@ -221,3 +221,18 @@ def test_the_report_has_it_as_a_feature_of_its_own(tmp_path: Path) -> None:
     machine.write("etc/os-release", UBUNTU)
     made = report.alone(report.observe(Bus(), None, None, look(machine)), BOOT)
     assert made["attributes"][names.FEATURE_SYSTEM]["elements"]["system"] == "ubuntu24.04"
+
+
+@pytest.mark.parametrize(("tree", "told"), [("h100-8", "true"), ("t4", "false"), ("none", "false")])
+def test_nvswitches_are_seen_on_the_bus_without_a_driver(tmp_path: Path, tree: str, told: str) -> None:
+    machine = Machine(tmp_path, tree)
+    found = report.observe(sysfs.scan(machine.sys), None, None, look(machine)).system
+    assert found.values[system_facts.NVSWITCH] == told
+
+
+def test_where_a_function_cannot_be_read_nobody_knows_that_there_is_no_nvswitch(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    for bus, told in ((Bus(unclear=frozenset({"0000:01:00.0"})), None), (sysfs.scan(machine.sys), "false")):
+        found = report.observe(bus, None, None, look(machine)).system
+        assert found.values.get(system_facts.NVSWITCH) == told
+        assert (system_facts.NVSWITCH in found.unknown_fields) is (told is None)
