@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SETTLE = 0.5
 """Seconds from a GPUDriver's first change to the write of its status."""
-STATUS_PERIOD = 2.0
+STATUS_PERIOD = 1.0
 """Seconds between two writes of one GPUDriver's status: it lists up to 500 nodes."""
 
 
@@ -29,7 +29,7 @@ class DriverController:
         """Make the loop."""
         self._execute, self._world = process.executor.execute, world
         self._written: dict[str, float] = {}  # when statuses were written, in monotonic seconds
-        self.controller = Controller("drivers", self._reconcile, workers=2)
+        self.controller = Controller("drivers", self._reconcile, workers=4)
 
     def enqueue_all(self) -> None:
         """Look at every GPUDriver."""
