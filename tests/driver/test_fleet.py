@@ -57,6 +57,20 @@ def test_no_more_are_looked_at_or_installed_at_once_than_may(made: Cluster) -> N
     assert [made.last(name) for name in NODES] == ["Good"] * 6
 
 
+def test_a_node_that_has_not_told_of_itself_is_named_and_nothing_is_begun_there(made: Cluster) -> None:
+    made.report("n2", kernel="6.8.0-79-generic")  # kubelet says another one: it is being started
+    made.settle()
+
+    (found,) = (one for one in made.status()["nodes"] if one["phase"] != "Current")
+    assert (found["name"], found["phase"], found["reason"]) == ("n2", "Preflight", "AwaitingFacts")
+    assert made.told("Progressing") == ("True", "AwaitingFacts")
+    assert made.told("Ready") == ("False", "NodesAtWork")
+    assert not made.checks()
+    made.report("n2")
+    made.settle()
+    assert made.told("Ready") == ("True", "AllNodesReady")
+
+
 def test_one_node_of_a_kind_tries_an_unproved_revision(made: Cluster) -> None:
     made.breaks = dict.fromkeys(NODES, "hangs")
     for _ in range(6):

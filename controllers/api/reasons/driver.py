@@ -103,6 +103,13 @@ PROGRESSING: Final = (
     Row(
         "Progressing",
         "True",
+        "AwaitingFacts",
+        "the node has not said enough of itself: its agent is silent, or the node is being started",
+        "wait; if it lasts, see the pod of `nodeagent-discover` on that node and its log",
+    ),
+    Row(
+        "Progressing",
+        "True",
         "KernelChanged",
         "the node was started with another kernel than its driver is for: it is out of service, and gets the driver "
         "for the kernel that runs as a bare node does",

@@ -55,6 +55,7 @@ Reason = Literal[
     "AsExpected",
     "AttributesMissing",
     "AwaitingApproval",
+    "AwaitingFacts",
     "AwaitingLayout",
     "AwaitingPlugin",
     "AwaitingProof",

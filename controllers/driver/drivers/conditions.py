@@ -28,7 +28,14 @@ HALTED: Final = "Halted"
 OVERLAPS: Final = "Overlaps"
 SETTINGS_INVALID: Final = "SettingsInvalid"
 NEXT_KERNEL_UNSERVED: Final = "NextKernelUnserved"
-MOVING: Final[tuple[Reason, ...]] = ("AwaitingSlot", "AwaitingProof", "NodeCordoned", "NodeNotReady", "KernelChanged")
+MOVING: Final[tuple[Reason, ...]] = (
+    "AwaitingSlot",
+    "AwaitingProof",
+    "NodeCordoned",
+    "NodeNotReady",
+    "KernelChanged",
+    "AwaitingFacts",
+)
 """What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
 HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad")
 """What keeps all nodes until a person does something; likewise."""

@@ -75,7 +75,8 @@ def _labelled(member: Member, label: str, revision: str) -> Place:
 def _is_without(member: Member) -> bool:
     """Whether the node has no driver that serves it, and is to get one."""
     bare = isinstance(member.choice, Install) and not member.loaded
-    return _kernel_changed(member) or (bare and (member.label is None or member.work is not None))
+    unknown = isinstance(member.choice, Unknown) and member.label is None
+    return unknown or _kernel_changed(member) or (bare and (member.label is None or member.work is not None))
 
 
 def _kernel_changed(member: Member) -> bool:
@@ -87,7 +88,9 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
     """A node without a driver for its kernel that has not been begun: the first that keeps it is told."""
     queued = member.work is not None
     result = seen.results.on(member.stratum)
+    said = member.choice.explanation if isinstance(member.choice, Unknown) else None
     kept: tuple[tuple[bool, Reason], ...] = (
+        (said is not None, "AwaitingFacts"),
         (result == "Bad", "RevisionBad"),
         (bool(seen.missing), "ConfigMapMissing"),
         (not member.node_ready, "NodeNotReady"),
@@ -98,7 +101,7 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
     )
     reason: Reason = next((word for holds, word in kept if holds), "AwaitingSlot")
     since = member.work.since if member.work is not None else None
-    return Place(member.name, "Queued" if queued else "Preflight", reason, since=since, is_waiting=True)
+    return Place(member.name, "Queued" if queued else "Preflight", reason, said, since, is_waiting=True)
 
 
 def rank(place: Place) -> tuple[int, str]:
