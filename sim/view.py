@@ -92,7 +92,9 @@ class View:
         reflectors = []
         for resource, declared, store in kinds:
             store.subscribe(self._wake)
-            reflectors.append(Reflector(self.client, resource, declared, store))
+            # A release before the first GPUDriver does not serve that kind.
+            optional = resource is resources.GPUDRIVER
+            reflectors.append(Reflector(self.client, resource, declared, store, optional=optional))
         self._tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
         try:
             async with asyncio.timeout(START_SECONDS):

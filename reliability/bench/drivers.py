@@ -174,6 +174,11 @@ class Bench:
             lambda: view.ready() == count and not self._phases(), WITHIN, lambda: f"{self._phases()}; {view.unready()}"
         )
 
+    def _current(self) -> int:
+        """Nodes that the GPUDriver's status counts as served: it is written last, once changes have settled."""
+        driver = self._view.drivers.get(DRIVER)
+        return driver.status.counts.current if driver is not None and driver.status.counts is not None else 0
+
     async def first(self) -> list[float]:
         """Seconds from a node's first report to its installation, of nodes that join one after another."""
         await self._driver(DRIVER, VERSION, "all")
@@ -218,6 +223,7 @@ class Bench:
             await self._serving(count)
             await joining
         took, cores = time.monotonic() - began, self._subject.cpu_seconds() - cpu
+        await view.until(lambda: self._current() == count, WITHIN, lambda: f"{self._current()} of {count} are told")
         await self._subject.until_idle(WITHIN)
         await asyncio.sleep(self._sizes.settle)
         written = total(await self._subject.metrics(), WRITES)
