@@ -46,6 +46,8 @@ OPERANDS = Scope(namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT},!{n
 """Not drivers, nor what looks for them: those are another process's."""
 ALL = "all"
 """The only key of the components' loop."""
+SETTLE = 0.5
+"""Seconds from a DaemonSet's change until components are looked at: each node that joins changes each status."""
 EXPORTER_URL = f"http://{{host}}:{EXPORTER_PORT}/metrics"
 
 
@@ -84,7 +86,7 @@ class Reconciler:
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
         cooldown.record_deletion(self._world.deleted_at, old, new, time.time())
-        self.components.add(ALL)
+        self.components.add_after(ALL, SETTLE)
         if new is not None and (old is None or template_version(old) != template_version(new)):
             self.nodes.add_all(self._world.nodes_of(new))  # another version is wanted there
 
