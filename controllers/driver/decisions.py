@@ -17,6 +17,7 @@ from controllers.domain.driver.node import DriverNode, cards_of, in_mig_mode
 from controllers.domain.driver.overlaps import overlaps
 from controllers.domain.driver.precedence import Precedence, Ranking
 from controllers.domain.driver.revision import config_maps_of, revision
+from controllers.domain.driver.variant import revision_of
 from controllers.domain.report import is_of_this_boot
 from controllers.driver.caches import BY_NODE
 from controllers.driver.drivers.results import stratum_of
@@ -143,7 +144,7 @@ class Decisions:
     def as_labelled(self, name: str, driver: GPUDriver, value: str) -> Install | None:
         """The driver of a label's value on a node, as its GPUDriver makes it; None where it makes none such."""
         node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
-        if node is None or inventory is None:
+        if node is None or inventory is None or revision_of(value) != self.revision(driver):
             return None
         return as_labelled(driver.spec, self.revision(driver), self._as_chosen_for(node, inventory), value)
 

@@ -407,6 +407,35 @@ def test_a_node_that_starts_with_another_kernel_gets_the_driver_for_that(made: C
     assert [(one["phase"], one.get("reason")) for one in made.status()["nodes"]] == [("Current", None)]
 
 
+def test_a_node_that_comes_back_with_its_former_kernel_proves_nothing_of_the_other(made: Cluster) -> None:
+    made.driver(version="580", mode="Precompiled")
+    made.settle()
+    before = made.label()
+    with made.edit("Node", "n1") as node:
+        node["spec"]["unschedulable"] = True
+    boot(made, "6.8.0-90-generic")
+    made.settle()
+    assert made.phase() == "Queued"
+
+    with made.edit("Node", "n1") as node:
+        node["status"]["nodeInfo"] |= {"kernelVersion": KERNEL, "bootID": "boot-3"}
+    made.reconcile("GPUNodeInventory", "n1")
+    made.reconcile("GPUDriver", "main")
+    told = made.status()["nodes"]
+    assert [(one["phase"], one["reason"]) for one in told] == [("Queued", "AwaitingFacts")], "its agent is silent"
+    assert made.told("Ready") == ("False", "NodesAtWork")
+    made.settings = replace(made.settings, prefetch_parallel=1)
+    made.silent.add("n2")  # it is looked at for ever: no other node is
+    made.node("n2")
+    made.reconcile("GPUNodeInventory", "n2")
+    made.report("n1", boot="boot-3")
+    made.settle()
+
+    assert (made.work(), made.label()) == (None, before)
+    assert made.last() == "Good"
+    assert [one["key"] for one in made.status()["revisions"][0]["strata"] if KERNEL not in one["key"]] == []
+
+
 def seen_of(made: Cluster, *, until: str) -> set[tuple[str, str | None]]:
     """Phases of the node with their reasons, up to the first time that it is in a phase."""
     seen = set()

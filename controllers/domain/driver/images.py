@@ -16,7 +16,7 @@ from controllers.domain.driver.flavour import branch_of, modules_for
 from controllers.domain.driver.node import opted_out
 from controllers.domain.driver.overrides import is_for_one_kernel, names_system, override_for
 from controllers.domain.driver.signatures import refuses_unsigned
-from controllers.domain.driver.variant import Modules, Variant, revision_of
+from controllers.domain.driver.variant import Modules, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -78,12 +78,11 @@ def for_next_kernel(
 
 
 def as_labelled(spec: GPUDriverSpec, revision: str, node: DriverNode, value: str) -> Install | None:
-    """The driver of a label's value on a node that carries it, whatever the node would get today.
+    """The driver of a label's value, which is of this revision, on a node that carries it, whatever it would get today.
 
-    None where that spec and revision make no such driver there: it is of another revision, or for another kernel.
+    None where that spec makes no such driver there: it is for another kernel. An override for some kernels is of the
+    same value however its modules come about: it is made as the spec has it today.
     """
-    if revision_of(value) != revision:
-        return None
     modes: tuple[DriverMode, ...] = (spec.mode, "Precompiled", "Compiled")  # the mode is no part of a revision
     choices = (choose(replace(spec, mode=mode), revision, node) for mode in modes)
     return next((one for one in choices if isinstance(one, Install) and one.variant.value == value), None)

@@ -75,7 +75,7 @@ def _labelled(member: Member, label: str, revision: str) -> Place:
 def _is_without(member: Member) -> bool:
     """Whether the node has no driver that serves it, and is to get one."""
     bare = isinstance(member.choice, Install) and not member.loaded
-    unknown = isinstance(member.choice, Unknown) and member.label is None
+    unknown = isinstance(member.choice, Unknown) and (member.label is None or member.work is not None)
     return unknown or _kernel_changed(member) or (bare and (member.label is None or member.work is not None))
 
 

@@ -62,7 +62,9 @@ def keep(draft: Draft, work: DriverWork) -> None:
     """A node that has come to itself with the driver that it has: that is not taken from under its pods."""
     seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     fits = seen.labelled_version is not None and is_wanted(seen.labelled_version, reported_version(seen))
-    draft.write(None, ended(replace(work, to=label), draft.now, good=True) if fits else None)
+    # The kind of node is that of what was to come: of the driver that is there nothing is proved by another one's.
+    kept = replace(work, to=label, stratum=work.stratum if work.to == label else None)
+    draft.write(None, ended(kept, draft.now, good=True) if fits else None)
 
 
 def _restarted(draft: Draft, work: DriverWork) -> None:
