@@ -48,15 +48,19 @@ case ${1:-} in init) ;; *) exit 2;; esac
 exec 3>/run/nvidia/nvidia-driver.pid
 flock -n 3 || exit 1
 echo $$ >&3
-mkdir -p /run/nvidia/validations $modules/nvidia/holders/nvidia_uvm $modules/nvidia_uvm
+mkdir -p /run/nvidia/validations $modules/nvidia/holders/nvidia_uvm $modules/nvidia/holders/nvidia_modeset
+mkdir -p $modules/nvidia_uvm $modules/nvidia_modeset
 echo NotReady >/run/nvidia/validations/.driver-daemons-status
 echo "$DRIVER_CONFIG_DIGEST" >>$modules/started
 if test -e $modules/refuses; then
-    rm -r $modules/nvidia $modules/nvidia_uvm
+    rm -r $modules/nvidia $modules/nvidia_uvm $modules/nvidia_modeset
 else
-    test -e $modules/nvidia_uvm/refcnt || echo 0 >$modules/nvidia_uvm/refcnt
+    for module in nvidia_uvm nvidia_modeset; do
+        test -e $modules/$module/refcnt || echo 0 >$modules/$module/refcnt
+        echo live >$modules/$module/initstate
+    done
     echo live >$modules/nvidia/initstate
-    echo 1 >$modules/nvidia/refcnt
+    echo 2 >$modules/nvidia/refcnt
 fi
 echo Ready >/run/nvidia/validations/.driver-daemons-status
 ! test -e /run/nvidia/driver/usr || umount -l /run/nvidia/driver

@@ -82,7 +82,8 @@ async def test_a_driver_that_comes_goes_and_is_replaced_is_seen_in_a_pod_that_ru
         """By the role's own rule, in the pod's files."""
         return HostPaths(root=root, driver_root=Path(variables["HOST_DRIVER_ROOT"])).driver()
 
-    assert [path.name for path in (root / "run/nvidia").iterdir()] == ["driver"], "nothing of what lies beside"
+    there = sorted(path.name for path in (root / "run/nvidia").iterdir())
+    assert there == ["driver", "gpu-control-plane"], "and the notes of the agent; nothing else of what lies beside"
     before = found().name
     seen = []
     for version in ("580.1", "590.2"):
