@@ -14,6 +14,9 @@ FOUND: Final[dict[str, str]] = {
     "disable/unseen-one/bootstrap:daemonsets:DELETED:d8-gpu-operator:gpu-dcgm#1": (
         "a deletion was sent again with each look until the watch told of it"
     ),
+    "gang/unseen-one/bootstrap:daemonsets:MODIFIED:d8-gpu-operator:gpu-dcgm-exporter#1": (
+        "a DaemonSet was written again with each change of another one's status until the watch told of it"
+    ),
 }
 """What each found, by the plan's name."""
 REGRESSIONS: Final = tuple(map(Plan.parse, FOUND))
