@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
+from controllers.api.agent_report import Report
 from controllers.api.components import EXPORTER
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
@@ -21,7 +22,7 @@ from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.readiness.assess import GATES
-from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
 from controllers.bootstrap.software import template_version
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.bootstrap.telemetry.monitor import HealthMonitor

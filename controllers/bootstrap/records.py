@@ -14,7 +14,6 @@ from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth,
 from controllers.api.kube import Container, DaemonSetStatus, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import Condition, KubeObject, ObjectMeta
-from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
 from controllers.api.software import Shared
 from controllers.domain.position import is_set_aside
@@ -123,27 +122,3 @@ class Card(KubeObject):
         if hardware is not None and is_set_aside(hardware.pci, incomplete=incomplete):
             return True
         return is_true(self.status.conditions, IGNORED) and self.status.pool_ref is None and not self.status.in_use
-
-
-NO_CARDS = InstanceFeatures()
-
-
-@record
-class ReportFeatures(Features):
-    """What the agent says of the node; its cards are the inventory's business."""
-
-    instances: Annotated[InstanceFeatures, BeforeValidator(lambda _: NO_CARDS)] = NO_CARDS
-
-
-@record
-class ReportSpec(NodeFeatureSpec):
-    """What the agent says."""
-
-    features: ReportFeatures = Field(default_factory=ReportFeatures)
-
-
-@record
-class Report(NodeFeature):
-    """The agent's report of a node."""
-
-    spec: ReportSpec = Field(default_factory=ReportSpec)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.agent_report import Report
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
     from controllers.bootstrap.health.view import NodeTelemetry
-    from controllers.bootstrap.records import Card, Operand, Report, RuntimeClass
+    from controllers.bootstrap.records import Card, Operand, RuntimeClass
 
 
 @dataclass(frozen=True, slots=True)

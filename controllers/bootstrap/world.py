@@ -15,10 +15,11 @@ from controllers.domain.driver.node_work import work_on
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from controllers.api.agent_report import Report
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
     from controllers.bootstrap.health.view import NodeTelemetry
-    from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
+    from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
     from controllers.bootstrap.views import OperandVersions
     from controllers.runtime.store import Store
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
+from controllers.api.agent_report import Report
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver, Proxy
 from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -19,7 +20,7 @@ from controllers.driver.caches import Caches
 from controllers.driver.loops.leadership import caught_up
 from controllers.driver.loops.reconciler import Reconciler
 from controllers.driver.metrics import DriverWork
-from controllers.driver.records import Pod, Report
+from controllers.driver.records import Pod
 from controllers.driver.world import World
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope

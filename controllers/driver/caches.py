@@ -10,11 +10,12 @@ from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.states import TRYING
 
 if TYPE_CHECKING:
+    from controllers.api.agent_report import Report
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
-    from controllers.driver.records import Pod, Report
+    from controllers.driver.records import Pod
     from controllers.runtime.store import Store
 
 BY_NODE, BY_VARIANT = "node", "variant"

@@ -25,13 +25,13 @@ from controllers.driver.drivers.results import stratum_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.agent_report import Report
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
     from controllers.domain.driver.choice import Choice
     from controllers.domain.driver.overlaps import Overlap
     from controllers.driver.caches import Caches
-    from controllers.driver.records import Report
 
 NOBODY = Ranking()
 

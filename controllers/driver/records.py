@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from controllers.api.driver_look import CUT
 from controllers.api.kube import Pod as KubePod
 from controllers.api.kube import PodStatus
-from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
 
 Said = Annotated[str, AfterValidator(lambda text: text[:CUT])]
 """A termination message: kubelet cuts it at as many bytes, and no cache holds more of what a node says."""
-NO_CARDS = InstanceFeatures()
 
 
 @record
@@ -79,30 +77,3 @@ class Pod(KubePod):
         """What one of its containers says, those of its start among them."""
         found = (*self.status.init_container_statuses, *self.status.container_statuses)
         return next((one for one in found if one.name == name), None)
-
-
-@record
-class ReportFeatures(Features):
-    """What the agent says of the node; its cards are the inventory's business."""
-
-    instances: Annotated[InstanceFeatures, BeforeValidator(lambda _: NO_CARDS)] = NO_CARDS
-
-
-@record
-class ReportSpec(NodeFeatureSpec):
-    """What the agent says."""
-
-    features: ReportFeatures = Field(default_factory=ReportFeatures)
-
-
-@record
-class Report(NodeFeature):
-    """The agent's report of a node."""
-
-    spec: ReportSpec = Field(default_factory=ReportSpec)
-
-    @property
-    def driver_version(self) -> str:
-        """The driver that is loaded; empty where none is."""
-        driver = self.spec.features.attributes.driver
-        return (driver.elements.get("version") or "")[:64] if driver is not None else ""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.agent_report import Report
     from controllers.api.driver_work import DriverWork, LastDriverWork
     from controllers.api.gpudriver import GPUDriver, Result
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
     from controllers.domain.driver.choice import Choice, Install
     from controllers.domain.driver.overlaps import Overlap
-    from controllers.driver.records import Pod, Report
+    from controllers.driver.records import Pod
 
 Json = dict[str, Any]
 

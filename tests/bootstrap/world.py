@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names, resources, validation
+from controllers.api.agent_report import Report
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
@@ -20,7 +21,7 @@ from controllers.bootstrap.health.recall import recall_state, recall_verdict
 from controllers.bootstrap.phases import PHASES
 from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.readiness.assess import assess
-from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, RuntimeClass
 from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches

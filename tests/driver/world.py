@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from controllers.api import names, resources, system_facts
+from controllers.api.agent_report import Report
 from controllers.api.driver_look import Holder, Look, Prepared
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver
@@ -19,7 +20,7 @@ from controllers.driver.drivers.plan import plan_driver
 from controllers.driver.missing import Missing
 from controllers.driver.node.draft import NodePlan
 from controllers.driver.node.plan import plan_node
-from controllers.driver.records import Pod, Report
+from controllers.driver.records import Pod
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World
 from controllers.runtime.plan import Plan

@@ -13,12 +13,13 @@ from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.variants import VariantController
 
 if TYPE_CHECKING:
+    from controllers.api.agent_report import Report
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet
     from controllers.api.settings import Settings
-    from controllers.driver.records import Pod, Report
+    from controllers.driver.records import Pod
     from controllers.driver.world import World
     from controllers.runtime.controller import Controller
     from controllers.runtime.process import Process

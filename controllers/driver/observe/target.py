@@ -15,7 +15,7 @@ from controllers.driver.pods.container_names import DRIVER
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
-    from controllers.api.gpudriver import GPUDriver
+    from controllers.api.gpudriver import GPUDriver, RevisionStatus
     from controllers.api.kube import DaemonSet
     from controllers.domain.driver.choice import Blocked
     from controllers.driver.decisions import Decision
@@ -52,7 +52,7 @@ def version_of(sources: Sources, work: DriverWork | None, value: str | None, tar
     known = remembered(driver, revision_of(value)) if driver is not None else None
     if known is None:
         return None
-    return known.version if is_for_any_kernel(value) else branch_of(known.version)
+    return _reported(known, value)
 
 
 def _has_failed(sources: Sources, name: str, driver: GPUDriver) -> bool:
@@ -73,8 +73,12 @@ def _former(sources: Sources, driver: GPUDriver, choice: Install, stratum: str) 
     known = remembered(driver, current)
     if found is None or known is None or (image := _image_of(found)) is None:
         return None
-    version = branch_of(known.version) if variant.kernel else known.version
-    return Install(variant, "Precompiled" if variant.kernel else "Compiled", image, version)
+    return Install(variant, "Precompiled" if variant.kernel else "Compiled", image, _reported(known, variant.value))
+
+
+def _reported(known: RevisionStatus, value: str) -> str:
+    """What the driver of a remembered revision's variant has to report: of an image for one kernel only the branch."""
+    return known.version if is_for_any_kernel(value) else branch_of(known.version)
 
 
 def _image_of(daemonset: DaemonSet) -> str | None:
