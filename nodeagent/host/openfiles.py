@@ -10,11 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodeagent.host import procfs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILE_MAX = 65536
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
 
 
@@ -40,12 +41,12 @@ def processes(proc: Path, path: re.Pattern[str]) -> list[OpenFile]:
 
 def command(proc: Path, pid: int) -> str:
     """A process's name, cut by the kernel to 15 characters; empty where it has ended."""
-    return _text(proc / str(pid) / "comm").strip()
+    return procfs.text(proc / str(pid) / "comm").strip()
 
 
 def pod_of(proc: Path, pid: int) -> str:
     """The pod in whose container a process is; empty where it is in none, or has ended."""
-    return pod_uid(_text(proc / str(pid) / "cgroup"))
+    return pod_uid(procfs.text(proc / str(pid) / "cgroup"))
 
 
 def pod_uid(cgroup: str) -> str:
@@ -73,13 +74,5 @@ def _has_open(folder: Path, path: re.Pattern[str]) -> bool:
 def _target(path: str) -> str:
     try:
         return os.readlink(path)  # noqa: PTH115 - one string, for each open file of the host
-    except OSError:
-        return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_MAX).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -62,12 +62,12 @@ def is_loaded(proc: Path, sys: Path) -> bool:
 
 
 def _by_sysfs(sys: Path) -> str:
-    plain = _PLAIN_VERSION.fullmatch(_text(sys / "module" / "nvidia" / "version").strip())
+    plain = _PLAIN_VERSION.fullmatch(text(sys / "module" / "nvidia" / "version").strip())
     return plain[0] if plain else ""
 
 
 def _by_procfs(proc: Path) -> str:
-    told = _VERSION.search(_text(proc / "driver" / "nvidia" / "version"))
+    told = _VERSION.search(text(proc / "driver" / "nvidia" / "version"))
     return told[1] if told else ""
 
 
@@ -85,7 +85,7 @@ def access(proc: Path) -> frozenset[int] | None:
 
     None where NVIDIA's legacy runtime has put a copy in place: that has the files of the moment when it was made.
     """
-    mounts = (line.split() for line in _text(proc / "self" / "mountinfo").splitlines())
+    mounts = (line.split() for line in text(proc / "self" / "mountinfo").splitlines())
     if any(len(mount) > _MOUNT_POINT and mount[_MOUNT_POINT] == "/proc/driver/nvidia" for mount in mounts):
         return None
     folder = proc / "driver" / "nvidia" / "capabilities"
@@ -93,13 +93,13 @@ def access(proc: Path) -> frozenset[int] | None:
         files = [*folder.glob("gpu*/mig/gi*/access"), *folder.glob("gpu*/mig/gi*/ci*/access")]
     except OSError:
         return frozenset()
-    return frozenset(int(told[1]) for file in files if (told := _MINOR.search(_text(file))))
+    return frozenset(int(told[1]) for file in files if (told := _MINOR.search(text(file))))
 
 
 def boot_id(proc: Path) -> str:
     """The id of this boot of the machine, as kubelet reports it; empty where it cannot be read."""
-    text = _text(proc / "sys" / "kernel" / "random" / "boot_id").strip()
-    return text if re.fullmatch("[0-9a-f-]{8,64}", text) else ""
+    found = text(proc / "sys" / "kernel" / "random" / "boot_id").strip()
+    return found if re.fullmatch("[0-9a-f-]{8,64}", found) else ""
 
 
 def load(sys: Path) -> str:
@@ -122,7 +122,7 @@ def information(proc: Path) -> dict[str, dict[str, str]]:
         return {}
     found = {}
     for path in paths:
-        lines = (line.partition(":") for line in _text(path / "information").splitlines())
+        lines = (line.partition(":") for line in text(path / "information").splitlines())
         told = {key.strip(): value.strip() for key, _, value in lines}
         address = canonical(path.name) or canonical(told.get("Bus Location", ""))
         if address is not None:
@@ -132,13 +132,13 @@ def information(proc: Path) -> dict[str, dict[str, str]]:
 
 def form(proc: Path) -> str:
     """Which of the two modules is loaded: `open`, `proprietary`; empty where it does not say."""
-    told = _FORM.search(_text(proc / "driver" / "nvidia" / "version"))
+    told = _FORM.search(text(proc / "driver" / "nvidia" / "version"))
     return "" if told is None else "open" if told[1] else "proprietary"
 
 
 def majors(proc: Path) -> dict[str, int] | None:
     """Numbers of character devices by name (`nvidia-uvm`), from `/proc/devices`; None where it cannot be read."""
-    head, _, _ = _text(proc / "devices").partition("Block devices:")
+    head, _, _ = text(proc / "devices").partition("Block devices:")
     return {name: int(number) for number, name in _MAJOR.findall(head)} or None
 
 
@@ -152,7 +152,8 @@ def _card(address: str, told: dict[str, str]) -> DriverCard:
     )
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """A file of the kernel's, up to `FILE_MAX` bytes; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(FILE_MAX).decode("utf-8", "replace")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import system_facts
 from controllers.api.system_facts import SystemFacts
 from controllers.domain.driver.systems import system_of
-from nodeagent.host import driverroot
+from nodeagent.host import driverroot, procfs
 from nodeagent.host.facts.records import System
 from nodeagent.host.hostfiles import Reader
 
@@ -104,7 +104,7 @@ def os_release(host: Reader) -> Mapping[str, str]:
 
 def kernel(proc: Path) -> str:
     """Release of the running kernel; empty where it cannot be read."""
-    return _text(proc / "sys" / "kernel" / "osrelease").strip()
+    return procfs.text(proc / "sys" / "kernel" / "osrelease").strip()
 
 
 def next_kernel(host: Reader, running: str) -> str | None:
@@ -135,13 +135,13 @@ def secure_boot(sys: Path) -> bool | None:
 
 def lockdown(sys: Path) -> str:
     """The kernel's lockdown mode in force; empty where it has none, or that cannot be seen."""
-    told = _LOCKDOWN.search(_text(sys / "kernel" / "security" / "lockdown"))
+    told = _LOCKDOWN.search(procfs.text(sys / "kernel" / "security" / "lockdown"))
     return told[1] if told else ""
 
 
 def container_runtime(proc: Path) -> str:
     """Kind of the runtime that made this container; empty where nothing tells."""
-    lines = (line.split() for line in _text(proc / "self" / "mountinfo").splitlines())
+    lines = (line.split() for line in procfs.text(proc / "self" / "mountinfo").splitlines())
     kept = [line[_ROOT] for line in lines if len(line) > _MOUNT_POINT and line[_MOUNT_POINT] in _MADE_BY_RUNTIME]
     return next((kind for part, kind in RUNTIMES.items() if any(part in root for root in kept)), "")
 
@@ -174,12 +174,4 @@ def _unquoted(value: str) -> str:
     try:
         return " ".join(shlex.split(value))
     except ValueError:
-        return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_MAX).decode("utf-8", "replace")
-    except OSError:
         return ""
