@@ -16,6 +16,7 @@ from kubectl_gpu.explain.explanation import lines
 from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.finding import sure
+from kubectl_gpu.listing import show
 from kubectl_gpu.terminal import is_ascii, paint, print_lines, warn
 
 if TYPE_CHECKING:
@@ -48,16 +49,7 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 async def _all(cluster: Cluster, args: argparse.Namespace) -> int:
     found = await cluster.list(resources.GPUDRIVER, GPUDriver)
-    if args.output not in output.TABLES:
-        output.objects([each.raw for each in found], args.output)
-        return OK
-    if not found:
-        warn(NONE)
-        return OK
-    now = time.time()
-    rows = [driver_of.driver_row(each.obj, now) for each in found]
-    output.table(driver_of.DRIVERS, rows, args.output, headers=not args.no_headers)
-    return OK
+    return show(args, found, driver_of.DRIVERS, driver_of.driver_row, NONE)
 
 
 async def _one(cluster: Cluster, args: argparse.Namespace, name: str) -> int:

@@ -30,14 +30,14 @@ async def nodes(cluster: Cluster, args: argparse.Namespace) -> int:
     """The nodes with cards."""
     found = await cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory, labels=args.selector)
     none = "No node has cards that were found yet: kubectl gpu nodes reads GPUNodeInventories, one for each GPU node."
-    return _show(args, named(found, args.names, "node"), lists.NODES, lists.node, none)
+    return show(args, named(found, args.names, "node"), lists.NODES, lists.node, none)
 
 
 async def pools(cluster: Cluster, args: argparse.Namespace) -> int:
     """The pools."""
     found = await cluster.list(resources.GPUPOOL, GPUPool, labels=args.selector)
     none = "There is no GPUPool yet: an administrator creates one, and assigns cards to it."
-    return _show(args, named(found, args.names, "pool"), lists.POOLS, lists.pool, none)
+    return show(args, named(found, args.names, "pool"), lists.POOLS, lists.pool, none)
 
 
 async def cards(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ async def cards(cluster: Cluster, args: argparse.Namespace) -> int:
     if not found:
         await _unknown(cluster, args)
     none = "No card matches." if fields or args.selector else "No card has been found yet: kubectl gpu nodes."
-    return _show(args, named(found, args.names, "card"), lists.CARDS, lists.card, none)
+    return show(args, named(found, args.names, "card"), lists.CARDS, lists.card, none)
 
 
 async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
@@ -76,13 +76,14 @@ def named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Foun
     return [each for name, each in known.items() if name in wanted]
 
 
-def _show(
+def show(
     args: argparse.Namespace,
     found: Sequence[Found[Any]],
     columns: Sequence[Column],
     row: Callable[[Any, float], lists.Row],
     none: str,
 ) -> int:
+    """Print a table of these columns, or the objects as they are; `none` is said where there are none."""
     if args.output not in output.TABLES:
         output.objects([each.raw for each in found], args.output)
         return OK
