@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names as api
 from controllers.api import validation
-from controllers.api.record import adapter
-from controllers.api.resources import POD
 from controllers.domain.clock import stamp
-from controllers.runtime.errors import NotFound, Terminal
+from controllers.runtime.errors import Terminal
 from nodeagent.validate.checks import difference
-from sim.nodes import names, probes, validators
-from sim.nodes.pods import Pod
+from sim.nodes import podstatus, probes, validators
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
     from sim.nodes.machine import Machine
-    from sim.nodes.probes import State
     from sim.nodes.writes import Writes
 
 
@@ -53,7 +49,8 @@ class Operands:
         for pod in started:
             state = probes.wanted(pod.component, machine.faults, verdicts)
             if state != probes.present(pod):
-                await self._say(pod, state)
+                status = probes.status(pod, state, stamp(time.time()))
+                await podstatus.say(self._cluster, self._admin, pod, status)
 
     async def _validate(self, node: Node, role: str, machine: Machine) -> bool:
         """Whether the node passes, and its report says so."""
@@ -73,16 +70,3 @@ class Operands:
             if now is not None and (patches := difference.removals(now.feature, *told)):
                 await self._writes.guarded(executor.execute(patches), node.name)
         return want[role] == validation.OK
-
-    async def _say(self, pod: Pod, state: State) -> None:
-        """Write a pod's readiness, as kubelet; one that is gone meanwhile has none."""
-        meta = {"name": pod.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
-        status = probes.status(pod, state, stamp(time.time()))
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}
-        try:
-            answer = await self._admin.apply(
-                POD, pod.name, body, manager=names.KUBELET, namespace=pod.metadata.namespace, subresource="status"
-            )
-        except NotFound:
-            return
-        self._cluster.pods.on_own_write(adapter(Pod).validate_json(answer))

@@ -16,9 +16,9 @@ import orjson
 
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.api.resources import NODE, POD, SECRET
+from controllers.api.resources import NODE, SECRET
 from controllers.runtime.errors import NotFound, Terminal
-from sim.nodes import modules, names
+from sim.nodes import modules, names, podstatus
 from sim.nodes.driver import check, install
 from sim.nodes.driver.scene import Scene
 from sim.nodes.modules import Loaded
@@ -116,15 +116,5 @@ class DriverPods:
         self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def _say(self, pod: Pod, step: Step) -> None:
-        """Write a pod's status, as kubelet; one that is gone meanwhile has none."""
-        if step.status is None:
-            return
-        meta = {"name": pod.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": step.status}
-        try:
-            answer = await self._admin.apply(
-                POD, pod.name, body, manager=names.KUBELET, namespace=pod.metadata.namespace, subresource="status"
-            )
-        except NotFound:
-            return
-        self._cluster.pods.on_own_write(adapter(Pod).validate_json(answer))
+        if step.status is not None:
+            await podstatus.say(self._cluster, self._admin, pod, step.status)
