@@ -26,7 +26,6 @@ Phase = Literal[
     "Blocked",
     "Deferred",
     "Failed",
-    "RollingBack",
     "RolledBack",
     "Broken",
     "HandedOver",
@@ -40,6 +39,17 @@ Not Validating: there the node's own checks say whether it is ready, and gpu-dri
 """
 CLOSED: Final[frozenset[Phase]] = frozenset(("Clearing", "Removing", "Installing", "HandedOver"))
 """Phases in which nothing of the module may hold the driver open."""
+CARDS_MAX: Final = 64
+
+
+@record
+class Baseline:
+    """What a node's cards were like before its driver was changed."""
+
+    cards: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=CARDS_MAX), Atomic] = ()
+    """The UUIDs of its cards."""
+    faulted: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=CARDS_MAX), Atomic] = ()
+    """Those of them that were faulty already."""
 
 
 @record
@@ -72,6 +82,18 @@ class DriverWork:
     """When the phase has to be over; after that the node is judged by its own checks."""
     retry_at: Timestamp | None = None
     """When it is tried again by itself, in phases that wait."""
+    undoes: Annotated[str | None, Field(max_length=10)] = None
+    """The revision from which this work takes the node back to a former one."""
+    hand_over: Annotated[str | None, Field(max_length=253)] = None
+    """Who has asked for the node, by annotation."""
+    out_since: Timestamp | None = None
+    """When the node was taken out of service."""
+    baseline: Baseline | None = None
+    """What its cards were like at that time."""
+    used: bool = False
+    """Whether a pod has had a card since the node came back with the driver."""
+    gpu_seconds: Annotated[int, Field(ge=0)] = 0
+    """Its cards times the seconds for which this work had them out of service, counted when the node came back."""
     missing: Annotated[tuple[Annotated[str, Field(max_length=800)], ...], Field(max_length=8), Atomic] = ()
     """Images that the registry did not have, which were therefore not chosen; it stands until this work ends."""
     awaits_image: bool = False
@@ -98,8 +120,13 @@ class LastDriverWork:
     """When it ended."""
     took: Annotated[int, Field(ge=0)]
     """Seconds that it took from its first phase."""
+    gpu_seconds: Annotated[int, Field(ge=0)] = 0
+    """Its cards times the seconds for which they were out of service, and those of the work before that ended less than
+    24 hours earlier."""
     result: Literal["Good", "Failed", "RolledBack"]
-    """How it ended."""
+    """How it ended; RolledBack: the node has the former revision again, and this one failed there."""
+    wave: Annotated[int | None, Field(ge=0)] = None
+    """The wave of the rollout in which the node was begun; 0 is the canary; absent where no driver was replaced."""
     reason: Annotated[str | None, Field(max_length=63)] = None
     """Why it failed."""
     fault: Literal["Revision", "Node"] | None = None

@@ -17,8 +17,10 @@ from controllers.api.selector import LabelSelector
 DriverMode = Literal["Auto", "Host", "Precompiled", "Compiled"]
 Flavour = Literal["Auto", "Open", "Proprietary"]
 Result = Literal["Good", "Bad", "Unproved"]
-NodePhase = Literal[Phase, "Current", "Outdated", "Host", "OptedOut"]
-"""How far a node is: at work, or one of the four in which nothing is done to it."""
+NodePhase = Literal[Phase, "RollingBack", "Current", "Outdated", "Host", "OptedOut"]
+"""How far a node is: at work, or one of the four in which nothing is done to it.
+
+RollingBack is a node at work that gets a former revision back."""
 
 
 @record
@@ -249,6 +251,8 @@ class RevisionStatus:
     """Since when."""
     why: Annotated[str | None, Field(max_length=512)] = None
     """The evidence."""
+    halted: Annotated[str | None, Field(max_length=63)] = None
+    """The reason by which several nodes failed with it within an hour, for which no node is started."""
     strata: Annotated[tuple[StratumResult, ...], Field(max_length=64), Atomic] = ()
     """What is known of it by kinds of nodes, of those that have tried it."""
 

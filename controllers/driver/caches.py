@@ -23,7 +23,7 @@ BY_PHASE, BY_DRIVER = "phase", "driver"
 BY_TRIAL = "trial"
 """Nodes that try a revision of a driver, by `trial_of`."""
 BY_PROOF = "proof"
-"""Nodes on which a revision came to serve, or failed by its own fault when they were last at work; likewise."""
+"""Nodes on which a revision came to serve, or failed, when they were last at work; likewise."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ def is_used(device: GPUDevice) -> bool:
 def proofs_of(inventory: GPUNodeInventory) -> tuple[str, ...]:
     """Revisions of which the node says something."""
     last = inventory.status.last_driver_work
-    if last is None or not last.stratum or not (last.result == "Good" or last.fault == "Revision"):
+    if last is None or not last.stratum:
         return ()
     return (trial_of(last.driver, last.revision),)
 

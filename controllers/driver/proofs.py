@@ -51,6 +51,7 @@ def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
         last.stratum or "",
         last.result == "Good",
         last.at,
+        last.fault,
         last.reason,
         work.message if work is not None and work.phase == "Failed" else None,
     )

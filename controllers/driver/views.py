@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.agent_report import Report
     from controllers.api.driver_work import DriverWork, LastDriverWork
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver, Result
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
+    from controllers.api.reasons.typed import Reason
     from controllers.domain.driver.choice import Choice, Install
     from controllers.domain.driver.overlaps import Overlap
     from controllers.driver.records import Pod
@@ -75,8 +77,18 @@ class ObservedNode:
     """Pods that look at the node: the one of `wanted_check`, and those of other targets."""
     wanted_check: Named | None = None
     """The pod that looks at the node for `target`, as it is to be made."""
+    wanted_clearing_check: Named | None = None
+    """The pod that looks whether anybody still holds the driver open, before it is taken away."""
     pod: Pod | None = None
     """The pod of the driver's DaemonSet that the node's label names."""
+    driver_pods: tuple[Pod, ...] = ()
+    """Pods of drivers on the node, those that are about to go among them."""
+    devices: tuple[GPUDevice, ...] = ()
+    """The node's cards."""
+    way_back: Install | None = None
+    """The driver that the node gets should the one that it is at, or is on its way to, fail there; None without one."""
+    recalled: str | None = None
+    """Why a node that is out of service with the driver that it had is given back, for people; None: it goes on."""
     objects: Objects = field(default_factory=Objects)
     """For `target`."""
     slots: Slots = field(default_factory=Slots)
@@ -104,6 +116,8 @@ class Results:
     revision: Result = "Unproved"
     strata: Mapping[str, Result] = field(default_factory=dict)
     """By stratum; those that are not there are not proved."""
+    halted: Reason | None = None
+    """What befell so many nodes alike that no node at all is started; None where nothing did."""
 
     def on(self, stratum: str) -> Result:
         """What is known of it on nodes of a kind."""
@@ -117,8 +131,10 @@ class Evidence:
     node: str
     stratum: str
     good: bool
-    """Whether it came to serve there; else it failed by the revision's own fault."""
+    """Whether it came to serve there; else it failed."""
     since: str
+    fault: Literal["Revision", "Node"] | None = None
+    """Whose fault it was that it failed."""
     reason: str | None = None
     message: str | None = None
 

@@ -19,6 +19,7 @@ from controllers.api.reasons import (
     driver_blocked,
     driver_checks,
     driver_failed,
+    driver_rollout,
     faulted,
     host,
     inventory,
@@ -55,7 +56,7 @@ SECTIONS: Final = {
     "pod": queued.ROWS,
     "kube-node": kube_node.ROWS,
     "driver": driver.ROWS,
-    "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS),
+    "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS + driver_rollout.ROWS),
 }
 """The rows by the table of docs/conditions.md in which they stand."""
 NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
@@ -81,7 +82,7 @@ POD_OWNERS: Final = _owners(queued)
 """Of a pod that waits."""
 KUBE_NODE_OWNERS: Final = _owners(kube_node)
 """Of a Node."""
-DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed)
+DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed, driver_rollout)
 """Of a GPUDriver."""
 _BY_CELL: Final = {
     scope: {cell: row for row in reversed(rows) for cell in row.cells()}

@@ -11,7 +11,8 @@ from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
-from controllers.driver.drivers.places import BUSY, reason_of
+from controllers.driver.drivers.places import BUSY
+from controllers.driver.drivers.results import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,6 +117,8 @@ def _blockers(places: Iterable[Place], word: str, none: str) -> Finding:
 def _halted(about: About) -> Finding:
     """What speaks against the revision: on which kinds of nodes none is started any more, why, and how to go on."""
     bad = sorted(key for key, result in about.observed.results.strata.items() if result == "Bad")
+    if (alike := about.observed.results.halted) is not None:
+        return Finding(True, alike, _alike(about, alike))
     if about.observed.results.revision != "Bad" and not bad:
         return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
     first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
@@ -124,6 +127,14 @@ def _halted(about: About) -> Finding:
     where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
     return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
+
+
+def _alike(about: About, reason: Reason) -> str:
+    """What befell several nodes, by which no node at all is started."""
+    names_of = sorted(one.node for one in about.observed.evidence if one.reason == reason)
+    driver = about.observed.driver.name
+    do = f"mend it, then kubectl annotate gpudriver {driver} {names.RESUME}=true"
+    return f"{reason} befell {len(names_of)} nodes within an hour ({listed(names_of)}), so no node is started: {do}"
 
 
 def _overlaps(about: About) -> Finding:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.api import reasons
 from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown
 from controllers.domain.driver.variant import revision_of, serves
+from controllers.driver.drivers.results import reason_of
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
@@ -55,11 +55,6 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
 
 def _at_work(name: str, work: DriverWork) -> Place:
     return Place(name, work.phase, reason_of(work.reason), work.message, work.since)
-
-
-def reason_of(word: str | None) -> Reason | None:
-    """A word that a node keeps, as a reason; None for what no row is about, which another version may have written."""
-    return cast("Reason", word) if word and reasons.of_driver_work(word) else None
 
 
 def _labelled(member: Member, label: str, revision: str) -> Place:

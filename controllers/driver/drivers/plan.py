@@ -46,7 +46,8 @@ def plan_driver(seen: ObservedDriver, now: float, *, status_in: float = 0.0) -> 
 
 def _is_bad(seen: ObservedDriver) -> bool:
     """Whether something speaks against the revision that is wanted."""
-    return seen.results.revision == "Bad" or "Bad" in seen.results.strata.values()
+    found = seen.results
+    return found.revision == "Bad" or "Bad" in found.strata.values() or found.halted is not None
 
 
 def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, cast
 
+from controllers.api import reasons
+from controllers.domain.clock import seconds
 from controllers.driver.views import Results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from controllers.api.driver_rollout import MaxFailures
     from controllers.api.gpudriver import GPUDriver, Result, RevisionStatus
+    from controllers.api.reasons.typed import Reason
     from controllers.domain.driver.choice import Install
     from controllers.domain.driver.node import DriverNode
     from controllers.driver.views import Evidence
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
 KEY_MAX: Final = 253
 STRATA_MAX: Final = 64
 """Kinds of nodes that a status lists."""
+ALIKE_MAX: Final = 3
+ALIKE_WITHIN: Final = 3600.0
+"""So many nodes that fail for one reason within so many seconds have a cause in common."""
 _SERIES: Final = re.compile(r"[0-9]+[.][0-9]+")
 
 
@@ -46,16 +54,45 @@ def results(driver: GPUDriver, revision: str, evidence: Iterable[Evidence]) -> R
     """What is known of a revision, from what the status remembers and nodes say.
 
     A kind of node on which it came to serve once is proved; one on which it failed first, by its own fault, is not
-    given it any more, and no other kind is touched by that. As a whole it is good where it is proved on one kind, and
-    bad where it is proved on none and has failed on one.
+    given it any more, nor is one that it served where more failed than `rollout.maxFailures` allows; no other kind is
+    touched by that. As a whole it is good where it is proved on one kind, and bad where it is proved on none and has
+    failed on one.
     """
     known = remembered(driver, revision)
     strata: dict[str, Result] = {one.key: one.result for one in known.strata} if known is not None else {}
-    said = sorted(evidence, key=lambda one: (not one.good, one.since))
-    for one in said:
-        if one.good:
-            strata[one.stratum] = "Good"
-        elif known is None or one.since >= known.since:  # else a person has had it tried again since
-            strata.setdefault(one.stratum, "Bad")
+    said = [one for one in evidence if one.good or known is None or one.since >= known.since]  # else it is tried again
+    good = Counter(one.stratum for one in said if one.good)
+    failed = Counter(one.stratum for one in said if one.fault == "Revision")
+    for key in sorted(good.keys() | failed.keys()):
+        proved = bool(good[key]) or strata.get(key) == "Good"
+        allowed = _failures_allowed(driver.spec.rollout.max_failures, good[key] + failed[key]) if proved else 0
+        if failed[key] > allowed:
+            strata[key] = "Bad"
+        elif good[key]:
+            strata[key] = "Good"
     found = {*strata.values(), known.result if known is not None else "Unproved"}
-    return Results("Good" if "Good" in found else "Bad" if "Bad" in found else "Unproved", strata)
+    whole: Result = "Good" if "Good" in found else "Bad" if "Bad" in found else "Unproved"
+    return Results(whole, strata, reason_of(known.halted if known is not None else None) or _halted(said))
+
+
+def reason_of(word: str | None) -> Reason | None:
+    """A word that an object keeps, as a reason; None for what no row is about: another version may have written it."""
+    return cast("Reason", word) if word and reasons.of_driver_work(word) else None
+
+
+def _failures_allowed(limits: MaxFailures, begun: int) -> int:
+    """How many nodes of a kind may fail with a revision that is proved there."""
+    return max(limits.nodes, begun * limits.percent // 100)
+
+
+def _halted(said: Iterable[Evidence]) -> Reason | None:
+    """What befell so many nodes within an hour that the cause is none of theirs, such as a mirror that is away."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for one in said:
+        if one.fault == "Node" and one.reason is not None:
+            times[one.reason].append(seconds(one.since))
+    for reason, found in sorted(times.items()):
+        found.sort()
+        if any(late - early <= ALIKE_WITHIN for early, late in zip(found, found[ALIKE_MAX - 1 :], strict=False)):
+            return reason_of(reason)
+    return None

@@ -75,7 +75,13 @@ def _revisions(seen: ObservedDriver, now: float, *, resumed: bool, halted: Findi
     why = (known.why if known is not None and known.why else f"{halted.message}"[:WHY_MAX]) if result == "Bad" else None
     strata = _by_stratum(seen.results, resumed=resumed)
     first = RevisionStatus(
-        hash=seen.revision, version=driver.spec.version, result=result, since=since, why=why, strata=strata
+        hash=seen.revision,
+        version=driver.spec.version,
+        result=result,
+        since=since,
+        why=why,
+        halted=None if resumed else seen.results.halted,
+        strata=strata,
     )
     used = {revision_of(one.label) for one in seen.members if one.label}
     before = [one for one in driver.status.revisions if one.hash != seen.revision]

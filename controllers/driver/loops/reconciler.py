@@ -145,7 +145,7 @@ def _spec(driver: GPUDriver) -> tuple[object, ...]:
 def _known(driver: GPUDriver) -> tuple[object, ...]:
     """What nodes' plans read of a status."""
     status = driver.status
-    revisions = tuple((one.hash, one.result, one.since, one.strata) for one in status.revisions)
+    revisions = tuple((one.hash, one.result, one.since, one.halted, one.strata) for one in status.revisions)
     return status.target, status.current, revisions
 
 

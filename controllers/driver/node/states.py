@@ -1,7 +1,7 @@
-"""The states of a node whose driver the module installs, as data: limits, and what follows where one passes. Pure.
+"""The states of a node whose driver the module brings, as data: limits, and what follows where one passes. Pure.
 
-Rows for nodes that have a driver already (Withdrawing to Removing, Relayout to Soaking, RollingBack) come with the
-roll-out of new revisions; their phases are in the contract (`controllers.api.driver_work`).
+A node without a driver goes from Queued to Installing. One whose driver is replaced leaves service between the two
+(`LEAVING`, then Removing), and comes back by way of `BACK`. Up to Clearing it can be given back as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ Fault = Literal["revision", "node"]
 MINUTE: Final = 60.0
 PREFLIGHT_HOLDS: Final = 60 * MINUTE
 """Seconds for which a look at a node holds; then it is looked at anew before anything starts."""
+DEFER_FIRST: Final = 30 * MINUTE
+DEFER_MAX: Final = 24 * 60 * MINUTE
+"""Seconds between two tries to take a node out of service, or one whose roll-back was its own fault: likewise."""
+EVIDENCE_MAX: Final = 24 * 60 * MINUTE
+"""Seconds after which a canary that no pod has used is proved by the module's own CUDA call."""
 RETRY_FIRST: Final = MINUTE
 RETRY_MAX: Final = 30 * MINUTE
 """Seconds between two looks at a node that cannot get its driver: doubled each time, up to this."""
@@ -47,22 +52,43 @@ STATES: Final[dict[Phase, State]] = {
     "Preflight": State(15 * MINUTE, "Blocked", "PreflightTimeout", slot="preflight"),
     "Blocked": State(None),
     "Queued": State(None),
+    "Withdrawing": State(5 * MINUTE, "Deferred", "CardsNotWithdrawn"),
+    "Draining": State(None, "Deferred", "PodsRemain"),
+    "Clearing": State(5 * MINUTE, "Deferred", "DevicesHeld"),
+    "Removing": State(10 * MINUTE, "Failed", "OldDriverStuck", let_go=False),
     "Installing": State(30 * MINUTE, "Failed", "InstallTimeout", let_go=False, slot="install"),
     "Validating": State(15 * MINUTE, "Failed", "ValidationTimeout", let_go=False),
+    "Relayout": State(10 * MINUTE, "Returning"),
+    "Returning": State(5 * MINUTE, "Soaking"),
+    "Soaking": State(None),
     "Failed": State(None),
+    "Deferred": State(None),
+    "RolledBack": State(None),
+    "Broken": State(None),
+    "HandedOver": State(None),
 }
-"""The phases of a node that gets its first driver, in order; beside them, those in which it goes no further."""
+"""The phases of a node, in order; beside them, those in which it goes no further. How long Draining may last, and
+Soaking does, the GPUDriver says."""
+LEAVING: Final[tuple[Phase, ...]] = ("Withdrawing", "Draining", "Clearing")
+"""Phases in which a node is out of service with the driver that it had, and can be given back at once."""
+BACK: Final[tuple[Phase, ...]] = ("Relayout", "Returning", "Soaking")
+"""Phases of a node on which a driver that replaced another one serves."""
 PRECOMPILED_LIMIT: Final = 10 * MINUTE
 """Seconds that Installing may last where nothing is compiled."""
 UNDER_WAY: Final[frozenset[Phase]] = frozenset(phase for phase, state in STATES.items() if not state.let_go)
 """Phases that are finished, whatever becomes of the GPUDriver."""
-TRYING: Final[frozenset[Phase]] = frozenset(("Installing", "Validating"))
-"""Phases in which a node tries a revision: of one that is not proved, one node of each kind."""
+TRYING: Final[frozenset[Phase]] = frozenset((*LEAVING, "Removing", "Installing", "Validating", *BACK))
+"""Phases in which a node tries a revision: while that is not proved on its kind, no new node gets it."""
 
 
 def limit_of(phase: Phase, *, compiled: bool = True) -> float | None:
     """Seconds that a phase may last; None for as long as it takes. `compiled`: modules are made on the node."""
     return STATES[phase].limit if compiled or phase != "Installing" else PRECOMPILED_LIMIT
+
+
+def defer_for(attempt: int) -> float:
+    """Seconds after which a node is tried again that was given back in that attempt."""
+    return float(min(DEFER_MAX, DEFER_FIRST * 2 ** min(attempt - 1, 10)))
 
 
 def retry_after(attempt: int) -> float:

@@ -19,13 +19,14 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
     """What a node may begin now of `target`."""
     index, tried = sources.caches.inventories, target.variant.revision
     known = remembered(driver, tried)
-    result = sources.proofs.results(driver, tried).on(found.stratum)
+    shown = sources.proofs.results(driver, tried)
+    result = shown.on(found.stratum)
     return Slots(
         preflight=index.count(BY_PHASE, "Preflight") < sources.settings.prefetch_parallel,
         install=_installing(sources) < sources.settings.install_parallel,
         proved=result == "Good" or not _is_tried(sources, name, driver, tried, found.stratum),
         bad=result == "Bad",
-        held=bool(sources.missing_contents(driver)),
+        held=bool(sources.missing_contents(driver)) or shown.halted is not None,
         resumed=known.since if known is not None else None,
     )
 
@@ -37,7 +38,7 @@ def _installing(sources: Sources) -> int:
 
 
 def _is_tried(sources: Sources, name: str, driver: GPUDriver, revision: str, stratum: str) -> bool:
-    """Whether another node of the same kind tries the revision."""
+    """Whether another node of the same kind tries the revision, which may soak there still."""
     trying = sources.caches.inventories.by(BY_TRIAL, trial_of(driver.name, revision))
     works = (one.status.driver_work for one in trying if one.name != name)
     return any(work is not None and work.stratum == stratum for work in works)
