@@ -51,7 +51,7 @@ def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
         last.stratum or "",
         last.result == "Good",
         last.at,
-        last.fault,
         last.reason,
-        work.message if work is not None and work.phase == "Failed" else None,
+        work.message if work is not None and (work.phase == "Failed" or work.undoes == last.revision) else None,
+        last.fault,
     )

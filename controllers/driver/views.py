@@ -133,10 +133,10 @@ class Evidence:
     good: bool
     """Whether it came to serve there; else it failed."""
     since: str
-    fault: Literal["Revision", "Node"] | None = None
-    """Whose fault it was that it failed."""
     reason: str | None = None
     message: str | None = None
+    fault: Literal["Revision", "Node"] | None = None
+    """Whose fault it was that it failed."""
 
 
 @dataclass(frozen=True, slots=True)

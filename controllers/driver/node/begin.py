@@ -98,7 +98,10 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
     if check is None:
         make_check(draft)
-    found = look.verdict(check, target, driver.spec, draft.node.name) if check is not None else look.PENDING
+    serves = work.wave is not None
+    found = look.PENDING
+    if check is not None:
+        found = look.verdict(check, target, driver.spec, draft.node.name, serves=serves)
     if found == look.PENDING:
         _late(draft, work, driver, target)
     elif found.good:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
@@ -12,8 +12,8 @@ from controllers.domain.clock import begun, seconds
 from controllers.domain.driver.choice import is_wanted
 from controllers.domain.driver.node_work import limit_at
 from controllers.domain.driver.variant import serves
-from controllers.driver.node.work import step, write_work
-from controllers.runtime.plan import Apply, Delete, EmitEvent, Plan, PlanBuilder, Ref, ref
+from controllers.driver.node.work import last_of, step, write_work
+from controllers.runtime.plan import Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, LastDriverWork, Phase
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from controllers.driver.node.states import Slot
     from controllers.driver.views import Json, ObservedNode
 
+DAY: Final = 86_400.0
+LOOKED_AT: Final = ("Preflight", "Queued", "Blocked", "Deferred")
+"""Phases of a node whose driver is to be replaced, and that still has it."""
 AWAITED: Final = 30.0
 """Seconds after which a node that waits for a slot asks again, should nobody have woken it."""
 KERNEL_CHANGED: Final[Reason] = "KernelChanged"
@@ -63,7 +66,9 @@ class Draft:
 
     def built(self) -> NodePlan:
         """The plan."""
-        wanted = self.observed.wanted_check if self.after is not None and self.after.phase == "Preflight" else None
+        phase = self.after.phase if self.after is not None else None
+        kept = {"Preflight": self.observed.wanted_check, "Clearing": self.observed.wanted_clearing_check}
+        wanted = kept.get(phase) if phase is not None else None
         for check in self.observed.checks:
             if (wanted is None or check.name != wanted.name) and check.metadata.deletion_timestamp is None:
                 self.plan.add(Delete(ref(POD, check)))
@@ -75,12 +80,19 @@ class Draft:
         """The node's work as it is from now on, where it is not so already."""
         self.after = work
         if work != self.observed.work or last is not None:
-            self.plan.add(write_work(self.inventory, work, last))
+            self.plan.add(write_work(self.inventory, work, self._summed(last)))
+
+    def _summed(self, last: LastDriverWork | None) -> LastDriverWork | None:
+        """With what the work before it has cost, where that ended within the day."""
+        before = last_of(self.node, self.inventory)
+        if last is None or before is None or begun(before.at, self.now) < self.now - DAY:
+            return last
+        return replace(last, gpu_seconds=last.gpu_seconds + before.gpu_seconds)
 
     def enter(self, phase: Phase, target: Install, driver: str, **more: object) -> DriverWork:
         """The work in a phase on the way to that driver."""
         compiled, to = target.mode == "Compiled", target.variant.value
-        return step(
+        made = step(
             self.observed.work,
             phase,
             self.now,
@@ -91,6 +103,17 @@ class Draft:
             stratum=self.observed.stratum,
             **{"missing": target.missing, **self._kernel_changed(), **more},  # type: ignore[arg-type]
         )
+        return self._continued(made)
+
+    def _continued(self, made: DriverWork) -> DriverWork:
+        """The work with what a node whose driver is to be replaced keeps until it is begun."""
+        before = self.observed.work
+        if before is None or before.wave is None or before.phase not in LOOKED_AT:
+            return made
+        made = replace(made, wave=before.wave, undoes=before.undoes, gpu_seconds=before.gpu_seconds)
+        if before.undoes is None or made.reason is not None:
+            return made
+        return replace(made, reason=before.reason, message=before.message, fault=before.fault)
 
     def _kernel_changed(self) -> dict[str, str]:
         """Why a node that has a label gets a driver like a bare one, where that is for a kernel that ran before."""
@@ -128,6 +151,12 @@ def make_objects(draft: Draft, *objects: tuple[Resource, Json | None]) -> None:
 def set_label(draft: Draft, value: str) -> None:
     """Have the DaemonSet of a variant come to the node."""
     draft.plan.add(Apply(ref(NODE, draft.node), {"metadata": {"labels": {names.DRIVER_VARIANT: value}}}))
+
+
+def take_label(draft: Draft) -> None:
+    """Have the DaemonSet of the node's variant leave the node, if nothing about it has changed since it was read."""
+    body = {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}
+    draft.plan.add(Merge(ref(NODE, draft.node), draft.node.metadata.resource_version, body))
 
 
 def event(draft: Draft, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Warning") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.resources import NODE
@@ -10,7 +10,9 @@ from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import look_at
 from controllers.driver.node.draft import in_service, is_done
 from controllers.driver.node.due import is_asked
+from controllers.driver.node.moves import move
 from controllers.driver.node.pod import outcome
+from controllers.driver.node.returned import come_back
 from controllers.driver.node.under_way import RESTARTS_MAX, done
 from controllers.runtime.plan import Merge, ref
 
@@ -21,13 +23,28 @@ if TYPE_CHECKING:
     from controllers.driver.node.draft import Draft
 
 
+STUCK: Final = ("Failed", "Deferred", "Broken")
+
+
 def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     """A node that failed: it may have come to itself; something new has it tried again."""
     seen, target = draft.observed, draft.observed.target
-    if outcome(seen.pod).serves and is_done(seen):
+    if work.phase == "Broken":
+        _try_again(draft, work)
+    elif outcome(seen.pod).serves and is_done(seen):
         done(draft, work)
     elif target is not None and not in_service(seen) and _is_new(draft, work, target):
         look_at(draft, driver, target, attempt=work.attempt + 1)
+
+
+def _try_again(draft: Draft, work: DriverWork) -> None:
+    """A node that failed with its former driver, too: it may have come to itself, or is tried again by a person."""
+    boot = draft.node.status.node_info.boot_id
+    rebooted = bool(work.boot_id and boot and work.boot_id != boot)
+    if outcome(draft.observed.pod).serves and is_done(draft.observed):
+        come_back(draft, move(work, "Validating", draft.now))
+    elif is_asked(draft.node) or rebooted:
+        draft.write(move(work, "Removing", draft.now, attempt=work.attempt + 1, boot_id=boot or None))
 
 
 def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
@@ -56,5 +73,8 @@ def _is_to_be_obeyed(draft: Draft) -> bool:
         return True
     if seen.slots.bad and draft.after is not None and draft.after.phase in ("Preflight", "Queued"):
         return True  # a revision that is bad is begun only while it is asked for
-    stuck = work is not None and work.phase in (("Failed", "Blocked") if seen.target is not None else ("Failed",))
-    return stuck and draft.takes is None
+    if work is None or draft.takes is not None or draft.after != work:
+        return False
+    if work.phase == "RolledBack":
+        return work.retry_at is not None
+    return work.phase in STUCK or (work.phase == "Blocked" and seen.target is not None)

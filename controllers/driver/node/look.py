@@ -19,7 +19,7 @@ from controllers.driver.pods.container_names import LOOK
 from controllers.driver.pods.sidecars import check_images
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from controllers.api.gpudriver import GPUDriverSpec
     from controllers.api.reasons.typed import Reason
@@ -57,8 +57,8 @@ PENDING: Final = Verdict()
 GOOD: Final = Verdict(good=True)
 
 
-def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
-    """What the check pod has found out by now."""
+def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str, *, serves: bool = False) -> Verdict:
+    """What the check pod has found out by now. `serves`: as of `Case`."""
     images = check_images(spec, target)
     for name, image in images.items():
         one = pod.container(name)
@@ -72,9 +72,27 @@ def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str) -> Verdic
     if look is None or None in ends.values():
         return _ended_early(pod, node)
     try:
-        return assess(adapter(Look).validate_json(look.message), target, spec, node)
+        return assess(adapter(Look).validate_json(look.message), target, spec, node, serves=serves)
     except ValidationError:
         return _failed(look, node)
+
+
+def released(pod: Pod, drivers: Collection[str], node: str) -> Verdict:
+    """Whether nobody but the pods of drivers holds the driver open, by a pod that has looked. `drivers`: their uids."""
+    ended = _end(pod, LOOK)
+    if ended is None:
+        return _ended_early(pod, node)
+    if ended.exit_code != DONE:
+        return _failed(ended, node)
+    try:
+        found = adapter(Look).validate_json(ended.message)
+    except ValidationError:
+        return _failed(ended, node)
+    holders = tuple(one for one in found.holders if one.pod_uid not in drivers)
+    if not holders:
+        return GOOD
+    message = f"the driver of node {node} is held open by {process_names(holders)}: end them"
+    return Verdict(reason="DevicesHeld", message=message)
 
 
 def _end(pod: Pod, name: str) -> Terminated | None:
@@ -130,11 +148,13 @@ class Case:
     target: Install
     spec: GPUDriverSpec
     node: str
+    serves: bool = False
+    """Whether the node has a driver of the module's, which pods may use: they end before it is replaced."""
 
 
-def assess(look: Look, target: Install, spec: GPUDriverSpec, node: str) -> Verdict:
+def assess(look: Look, target: Install, spec: GPUDriverSpec, node: str, *, serves: bool = False) -> Verdict:
     """What of a node speaks against a driver there."""
-    case = Case(look, target, spec, node)
+    case = Case(look, target, spec, node, serves)
     return next((found for check in CHECKS if (found := check(case)) is not None), GOOD)
 
 
@@ -170,7 +190,7 @@ def _room(case: Case) -> Verdict | None:
 
 
 def _holders(case: Case) -> Verdict | None:
-    if not case.look.holders:
+    if not case.look.holders or case.serves:
         return None
     message = f"processes of node {case.node} hold its cards open: {process_names(case.look.holders)}; end them"
     return Verdict(reason="DevicesHeld", message=message)

@@ -1,12 +1,13 @@
 """The writes of one node: from a bare node to one whose driver serves, one conditional write for each step. Pure.
 
-What may be begun is decided here, but for slots, which the view tells. A step that takes a slot is a write of its own
-phase: whoever counts the phases knows who has which.
+What may be begun on a bare node is decided here, but for slots, which the view tells. A step that takes a slot is a
+write of its own phase: whoever counts the phases knows who has which. A node that has a driver of the module's is begun
+by the roll-out of its GPUDriver (`controllers.driver.rollout`), and goes on here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.resources import POD
@@ -16,13 +17,19 @@ from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.due import is_asked, is_due, time_to_retry
 from controllers.driver.node.failed import obey_retry, reconsider
-from controllers.driver.node.states import UNDER_WAY
-from controllers.driver.node.under_way import finish, keep
+from controllers.driver.node.leaving import leave
+from controllers.driver.node.removing import remove
+from controllers.driver.node.returned import stay
+from controllers.driver.node.states import BACK, LEAVING
+from controllers.driver.node.turn import wait_for_turn
+from controllers.driver.node.under_way import TRIED, finish, keep
 from controllers.driver.node.work import last_of
 from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
-    from controllers.api.driver_work import DriverWork
+    from collections.abc import Callable
+
+    from controllers.api.driver_work import DriverWork, Phase
     from controllers.api.gpudriver import GPUDriver
     from controllers.driver.views import ObservedNode
 
@@ -37,8 +44,8 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
     draft = Draft(seen, seen.node, seen.inventory, now, PlanBuilder(), work)
     if work is not None and work.node_uid != seen.node.metadata.uid:
         draft.write(None)  # it was done to another machine of this name
-    elif work is not None and work.phase in UNDER_WAY:
-        finish(draft, work)
+    elif work is not None and (step := STEPS.get(work.phase)) is not None:
+        step(draft, work)
     elif isinstance(seen.choice, Unknown):
         _wait_for_facts(draft)
     elif seen.driver is None or not isinstance(seen.choice, Install | Blocked):
@@ -56,8 +63,10 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
 def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     """A node that has not been begun, or has failed."""
     target, choice = draft.observed.target, draft.observed.choice
-    if work.phase == "Failed":
+    if work.phase in ("Failed", "Broken"):
         reconsider(draft, work, driver)
+    elif work.wave is not None:
+        wait_for_turn(draft, work, driver)
     elif names.DRIVER_VARIANT in draft.node.metadata.labels and in_service(draft.observed):
         keep(draft, work)
     elif isinstance(choice, Blocked):
@@ -75,6 +84,15 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         look_at(draft, driver, target, attempt=work.attempt + 1)
     else:
         draft.plan.requeue_within(time_to_retry(work, draft.now))
+
+
+STEPS: Final[dict[Phase, Callable[[Draft, DriverWork], None]]] = {
+    **dict.fromkeys(LEAVING, leave),
+    "Removing": remove,
+    **dict.fromkeys(TRIED, finish),
+    **dict.fromkeys(BACK, stay),
+}
+"""What is done to a node that has been begun, whatever becomes of its GPUDriver."""
 
 
 def _wait_for_facts(draft: Draft) -> None:

@@ -19,7 +19,10 @@ from controllers.driver.node.draft import (
     set_label,
     time_left,
 )
+from controllers.driver.node.failing import fail
+from controllers.driver.node.health import verdict
 from controllers.driver.node.pod import Outcome, outcome
+from controllers.driver.node.returned import come_back
 from controllers.driver.node.states import STATES, limit_of
 from controllers.driver.node.work import ended
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from controllers.driver.views import ObservedNode
 
 
+TRIED: Final[tuple[Phase, ...]] = ("Installing", "Validating")
 RESTARTS_MAX: Final = 3
 """Starts of a node amid one try after which that has failed: a driver that crashes the node does so each time."""
 
@@ -50,10 +54,12 @@ def finish(draft: Draft, work: DriverWork) -> None:
         _restarted(draft, work)
     elif found.serves and work.phase == "Installing":
         _advance(draft, work, "Validating")
+    elif work.wave is not None and (gone := verdict(draft.observed, draft.now)) is not None:
+        fail(draft, work, gone)
     elif found.serves and is_done(draft.observed):
         done(draft, work)
     elif found.fault is not None:
-        _fail(draft, work, found)
+        fail(draft, work, found)
     else:
         _overdue(draft, work, found)
 
@@ -73,7 +79,7 @@ def _restarted(draft: Draft, work: DriverWork) -> None:
     if restarts >= RESTARTS_MAX:
         message = f"the node has started anew {restarts} times while its driver was installed"
         found = Outcome(reason="NodeRestarts", message=message, fault="revision")
-        _fail(draft, replace(work, restarts=restarts), found)
+        fail(draft, replace(work, restarts=restarts), found)
         return
     made = replace(
         work,
@@ -94,6 +100,9 @@ def _advance(draft: Draft, work: DriverWork, phase: Phase) -> None:
 
 def done(draft: Draft, work: DriverWork) -> None:
     """The driver serves, and the node's own checks say that it is ready."""
+    if work.wave is not None:
+        come_back(draft, work)
+        return
     draft.write(None, ended(work, draft.now, good=True))
     event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(draft.observed)} serves there", "Normal")
 
@@ -108,7 +117,7 @@ def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
     if work.phase == "Validating":
         found = _not_validated(draft.observed)
     late = STATES[work.phase].late_reason or "InstallTimeout"
-    _fail(draft, work, found.at_limit(late, "no pod of the driver became ready there in time"))
+    fail(draft, work, found.at_limit(late, "no pod of the driver became ready there in time"))
 
 
 def _not_validated(seen: ObservedNode) -> Outcome:
@@ -131,21 +140,3 @@ def _is_unjudged(seen: ObservedNode) -> bool:
     stage = status.bootstrap.stage if status is not None and status.bootstrap is not None else None
     too_old = status is not None and is_true(status.conditions, DRIVER_OUTDATED)
     return stage == "DriverWork" or (stage == "Driver" and not too_old)
-
-
-def _fail(draft: Draft, work: DriverWork, found: Outcome) -> None:
-    """The node keeps what it has, and is told; nothing more is done there until something is new."""
-    found_there = f"{found.message}"[:900]
-    message = f"{found_there}; kubectl annotate node {draft.node.name} {names.DRIVER_RETRY}=true tries again"
-    made = replace(
-        work,
-        phase="Failed",
-        reason=found.reason,
-        message=message,
-        fault="Revision" if found.fault == "revision" else "Node",
-        since=stamp(draft.now),
-        deadline=None,
-        boot_id=draft.node.status.node_info.boot_id or None,
-    )
-    draft.write(made, ended(made, draft.now, good=False))
-    event(draft, names.EVENT_DRIVER_FAILED, f"{found.reason}: {found.message}")

@@ -7,7 +7,7 @@ written since it was decided.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controllers.api import names
 from controllers.api.driver_work import DriverWork, LastDriverWork
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
 
+Result = Literal["Good", "Failed", "RolledBack"]
 ALIASES: Final = {"from_": "from", "node_uid": "nodeUID", "boot_id": "bootID"}
 
 
@@ -98,13 +99,16 @@ def last_of(node: Node | None, inventory: GPUNodeInventory | None) -> LastDriver
 
 
 def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
-    """How the work ended."""
+    """How the work ended; of a node that got its former driver back, how it went with the revision that failed."""
+    failed: Result = "RolledBack" if work.undoes is not None else "Failed"
     return LastDriverWork(
         driver=work.driver,
-        revision=revision_of(work.to or ""),
+        revision=work.undoes or revision_of(work.to or ""),
         at=stamp(now),
         took=int(now - begun(work.begun or work.since, now)),
-        result="Good" if good else "Failed",
+        gpu_seconds=work.gpu_seconds,
+        result="Good" if good else failed,
+        wave=work.wave,
         reason=None if good else work.reason,
         fault=None if good else work.fault,
         stratum=work.stratum,

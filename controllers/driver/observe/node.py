@@ -11,13 +11,17 @@ from controllers.domain.driver.variant import object_name
 from controllers.driver.caches import BY_NODE, is_used
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.observe.objects import check_of, objects_of
+from controllers.driver.observe.roll import recalled, way_back
 from controllers.driver.observe.slots import slots_of
 from controllers.driver.observe.target import bounded_target, target_of, version_of
-from controllers.driver.views import Objects, ObservedNode, Slots
+from controllers.driver.views import Named, Objects, ObservedNode, Slots
 
 if TYPE_CHECKING:
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
+    from controllers.domain.driver.choice import Install
     from controllers.driver.observe.sources import Sources
     from controllers.driver.records import Pod
 
@@ -33,10 +37,14 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
     driver = sources.driver_of(name)
     found = sources.decided(name, driver) if driver is not None else None
     choice = found.choice if found is not None else None
-    target = target_of(sources, name, driver, found) if driver is not None and found is not None else None
+    work = inventory.status.driver_work
+    target = back = None
+    if driver is not None and found is not None:
+        back = way_back(sources, driver, node, work, found)
+        undone = work is not None and work.undoes is not None
+        target = back if undone else target_of(sources, name, driver, found)
     if target is not None and isinstance(one_more := bounded_target(sources, target), Blocked):
         choice, target = one_more, None
-    work = inventory.status.driver_work
     wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
     made = driver is not None and target is not None and _may_be_begun(node, inventory)
     return ObservedNode(
@@ -49,7 +57,12 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         target=target,
         checks=checks,
         wanted_check=check_of(sources, name, driver, target) if made and driver and target else None,
+        wanted_clearing_check=_clearing_check(sources, name, driver, target, work),
         pod=_pod_of(pods, wanted),
+        driver_pods=tuple(pod for pod in pods if pod.daemonset is not None),
+        devices=tuple(caches.devices.by(BY_NODE, name)),
+        way_back=back,
+        recalled=recalled(sources, driver, node, work, target),
         objects=objects_of(sources, driver, target) if made and driver and target else Objects(),
         slots=slots_of(sources, name, driver, target, found) if driver and target and found else Slots(),
         stratum=found.stratum if found is not None else "",
@@ -58,6 +71,15 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         wanted_version=version_of(sources, work, work.to if work is not None else None, target),
         labelled_version=version_of(sources, work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
     )
+
+
+def _clearing_check(
+    sources: Sources, name: str, driver: GPUDriver | None, target: Install | None, work: DriverWork | None
+) -> Named | None:
+    """The pod that looks before the driver goes; None for a node that is not that far."""
+    if driver is None or target is None or work is None or work.phase != "Clearing":
+        return None
+    return check_of(sources, name, driver, target, clearing=True)
 
 
 def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:

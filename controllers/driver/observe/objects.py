@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from controllers.driver.observe.sources import Sources
 
 
-def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install) -> Named:
-    """The pod that looks at a node for `target`."""
+def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install, *, clearing: bool = False) -> Named:
+    """The pod that looks at a node for `target`, before anything else or, `clearing`, before its driver goes."""
     body = build.check_pod(
         driver,
         name,
@@ -25,7 +25,7 @@ def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install) ->
         files=_files(sources, driver),
         cluster_proxy=sources.cluster_proxy,
     )
-    return Named(build.check_name(name, target), body)
+    return Named(build.check_name(name, target, clearing=clearing), body)
 
 
 def objects_of(sources: Sources, driver: GPUDriver, target: Install, *, all_of_them: bool = False) -> Objects:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, found: Decision) -> Slots:
     """What a node may begin now of `target`."""
     index, tried = sources.caches.inventories, target.variant.revision
-    known = remembered(driver, tried)
+    inventory = index.get(name)
+    work = inventory.status.driver_work if inventory is not None else None
+    known = remembered(driver, work.undoes if work is not None and work.undoes is not None else tried)
     shown = sources.proofs.results(driver, tried)
     result = shown.on(found.stratum)
     return Slots(

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def target_of(sources: Sources, name: str, driver: GPUDriver, found: Decision) -> Install | None:
     """What a node without a driver gets: what is wanted, or the last good revision while that is not proved."""
-    choice = found.choice
-    if not isinstance(choice, Install):
-        return None
+    choice, work = found.choice, _work(sources, name)
+    if not isinstance(choice, Install) or (work is not None and work.wave is not None):
+        return choice if isinstance(choice, Install) else None  # the driver of a roll-out, which serves nowhere yet
     if sources.proofs.results(driver).on(found.stratum) == "Good" or _has_failed(sources, name, driver):
         return choice
     return _former(sources, driver, choice, found.stratum) or choice
@@ -52,7 +52,12 @@ def version_of(sources: Sources, work: DriverWork | None, value: str | None, tar
     known = remembered(driver, revision_of(value)) if driver is not None else None
     if known is None:
         return None
-    return _reported(known, value)
+    return reported(known, value)
+
+
+def _work(sources: Sources, name: str) -> DriverWork | None:
+    inventory = sources.caches.inventories.get(name)
+    return inventory.status.driver_work if inventory is not None else None
 
 
 def _has_failed(sources: Sources, name: str, driver: GPUDriver) -> bool:
@@ -71,16 +76,17 @@ def _former(sources: Sources, driver: GPUDriver, choice: Install, stratum: str) 
     variant = Variant(current, choice.variant.system, choice.variant.kernel, choice.variant.modules)
     found = sources.caches.daemonsets.get(f"{names.NAMESPACE}/{variant.object_name}")
     known = remembered(driver, current)
-    if found is None or known is None or (image := _image_of(found)) is None:
+    if found is None or known is None or (image := image_of(found)) is None:
         return None
-    return Install(variant, "Precompiled" if variant.kernel else "Compiled", image, _reported(known, variant.value))
+    return Install(variant, "Precompiled" if variant.kernel else "Compiled", image, reported(known, variant.value))
 
 
-def _reported(known: RevisionStatus, value: str) -> str:
+def reported(known: RevisionStatus, value: str) -> str:
     """What the driver of a remembered revision's variant has to report: of an image for one kernel only the branch."""
     return known.version if is_for_any_kernel(value) else branch_of(known.version)
 
 
-def _image_of(daemonset: DaemonSet) -> str | None:
+def image_of(daemonset: DaemonSet) -> str | None:
+    """The image of the driver that a DaemonSet brings; None where somebody took it out."""
     pod: dict[str, Any] = daemonset.spec.get("template", {}).get("spec", {})
     return next((one.get("image") for one in pod.get("containers", ()) if one.get("name") == DRIVER), None)

@@ -84,9 +84,10 @@ def configmap(driver: GPUDriver, choice: Install, *, files: Files = NO_FILES) ->
     return {"metadata": {"labels": labels, "annotations": {names.SPEC_HASH: spec_hash(data)}}, "data": data}
 
 
-def check_name(node: str, choice: Install) -> str:
-    """Name of the check pod of a node for a variant."""
-    digest = hashlib.sha256(f"{node}/{choice.variant.value}/{choice.image}".encode()).hexdigest()[:_HASH_LENGTH]
+def check_name(node: str, choice: Install, *, clearing: bool = False) -> str:
+    """Name of the check pod of a node for a variant; `clearing`: of the one that looks before a driver goes."""
+    text = f"{node}/{choice.variant.value}/{choice.image}{'/clearing' if clearing else ''}"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
     return f"gpu-driver-check-{node[:_NODE_LENGTH].rstrip('-.')}-{digest}"
 
 

@@ -1,0 +1,153 @@
+"""A node that leaves service so that its driver can be replaced: withdrawn, drained, cleared; or given back. Pure.
+
+Nothing of its driver is touched here. Whatever comes between, or lasts too long, the node is given back as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.components import HOLDING_GPU_OPEN
+from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
+from controllers.domain.clock import begun, stamp
+from controllers.domain.usage import is_promised, is_unused
+from controllers.driver.node import look
+from controllers.driver.node.draft import event, in_service, make_objects, take_label, time_left
+from controllers.driver.node.moves import charged, move
+from controllers.driver.node.states import defer_for
+from controllers.runtime.plan import Apply, Delete, Ref, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.driver_rollout import Drain
+    from controllers.api.driver_work import DriverWork
+    from controllers.api.kube import Node
+    from controllers.api.reasons.typed import Reason
+    from controllers.driver.node.draft import Draft
+    from controllers.driver.records import Pod
+    from controllers.driver.views import Named, ObservedNode
+
+CLIENT_GATES: Final = frozenset(names.deploy_label(name) for name in HOLDING_GPU_OPEN)
+POOL_LABEL: Final = names.pool_node_label("")
+LOOK_AGAIN: Final = 15.0
+"""Seconds between two looks at who holds the driver open."""
+
+
+def leave(draft: Draft, work: DriverWork) -> None:
+    """The next step of a node in one of the phases `LEAVING`."""
+    if (why := draft.observed.recalled) is not None:
+        back = charged(work, draft.now, len(draft.observed.devices))
+        # On its way back from a revision that failed it goes on once it may.
+        draft.write(move(back, "Queued", draft.now, baseline=None) if work.undoes is not None else None)
+        event(draft, names.EVENT_DRIVER_GIVEN_BACK, f"the node keeps its driver for now: {why}", "Normal")
+        return
+    STEPS[work.phase](draft, work)
+
+
+def _withdraw(draft: Draft, work: DriverWork) -> None:
+    """The module's own plugin gives the cards to nobody any more."""
+    seen = draft.observed
+    offered = [one for one in seen.devices if one.status.published is not None or is_promised(one, draft.now)]
+    if in_service(seen) or offered:
+        _until_late(draft, work, "CardsNotWithdrawn", f"{len(offered)} cards are still offered or reserved")
+    elif is_drained(seen):
+        draft.write(move(work, "Clearing", draft.now))
+    else:
+        draft.write(move(work, "Draining", draft.now, drain=_drain_of(seen)))
+
+
+def _drain_of(seen: ObservedNode) -> Drain | None:
+    return seen.driver.spec.rollout.drain if seen.driver is not None else None
+
+
+def is_drained(seen: ObservedNode) -> bool:
+    """Whether no pod uses a card of the node, as the module knows it, nor by a resource of others."""
+    return all(is_unused(one) for one in seen.devices)
+
+
+def _drain(draft: Draft, work: DriverWork) -> None:
+    """Pods end."""
+    seen = draft.observed
+    if is_drained(seen):
+        draft.write(move(work, "Clearing", draft.now))
+        return
+    used = sum(not is_unused(one) for one in seen.devices)
+    _until_late(draft, work, "PodsRemain", f"pods use {used} of {len(seen.devices)} cards")
+
+
+def _clear(draft: Draft, work: DriverWork) -> None:
+    """The module's own pods let go of the driver; then a pod looks whether anybody else holds it open."""
+    seen, wanted = draft.observed, draft.observed.wanted_clearing_check
+    if not is_drained(seen):
+        draft.write(move(work, "Draining", draft.now, drain=_drain_of(seen)))  # who came by a way that is not ours
+        return
+    if wanted is None or clients_stay(draft.node):
+        _until_late(draft, work, "ClientsRemain", "the module's own pods have not left the driver")
+        return
+    found = _looked(draft, wanted)
+    if found.good:
+        _remove(draft, work)
+    else:
+        _until_late(draft, work, found.reason or "DevicesHeld", found.message or "the pod that looks has not ended")
+
+
+def _looked(draft: Draft, wanted: Named) -> look.Verdict:
+    """What the pod that looks has found; it is made where it is not there."""
+    seen = draft.observed
+    check = next((pod for pod in seen.checks if pod.name == wanted.name), None)
+    if check is None:
+        make_objects(draft, (CONFIGMAP, seen.objects.configmap))  # which it mounts
+        draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
+        return look.PENDING
+    found = look.released(check, {pod.metadata.uid for pod in seen.driver_pods}, draft.node.name)
+    if not found.good and found != look.PENDING:
+        _look_again(draft, check)
+    return found
+
+
+def clients_stay(node: Node) -> bool:
+    """Whether pods of ours that hold the driver open are still let onto the node."""
+    there = {key for key, value in node.metadata.labels.items() if value == "true"}
+    return bool(there & CLIENT_GATES) or any(key.startswith(POOL_LABEL) for key in there)
+
+
+def _look_again(draft: Draft, check: Pod) -> None:
+    """Another pod looks, after a while."""
+    made = check.metadata.creation_timestamp
+    left = begun(made, draft.now) + LOOK_AGAIN - draft.now
+    if left > 0:
+        draft.plan.requeue_within(left)
+    elif check.metadata.deletion_timestamp is None:
+        draft.plan.add(Delete(ref(POD, check)))
+
+
+def _remove(draft: Draft, work: DriverWork) -> None:
+    """The point of no return: what comes next is there before the driver goes."""
+    objects = draft.observed.objects
+    make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
+    draft.write(move(work, "Removing", draft.now))
+    take_label(draft)
+
+
+def _until_late(draft: Draft, work: DriverWork, reason: Reason, message: str) -> None:
+    """Wait until the phase's limit; then the node is in service again, and is tried again later."""
+    left = time_left(work.deadline, draft) if work.deadline is not None else 0.0
+    if left > 0:
+        draft.plan.requeue_within(left)
+        return
+    after = defer_for(work.attempt)
+    back = charged(work, draft.now, len(draft.observed.devices))
+    told = f"{message}; the node is tried again in {int(after / 60)} minutes"
+    draft.write(
+        move(back, "Deferred", draft.now, reason=reason, message=told, retry_at=stamp(draft.now + after), baseline=None)
+    )
+    event(draft, names.EVENT_DRIVER_DEFERRED, f"{reason}: {told}")
+
+
+STEPS: Final[dict[str, Callable[[Draft, DriverWork], None]]] = {
+    "Withdrawing": _withdraw,
+    "Draining": _drain,
+    "Clearing": _clear,
+}

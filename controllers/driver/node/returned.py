@@ -1,0 +1,112 @@
+"""A node on which a driver that replaced another one serves: it comes back into service, and soaks. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.clock import begun, stamp
+from controllers.domain.driver.choice import Install
+from controllers.domain.driver.variant import revision_of, serves
+from controllers.driver.node.draft import event, in_service, reported_version, time_left
+from controllers.driver.node.failing import fail
+from controllers.driver.node.health import is_as_asked, verdict
+from controllers.driver.node.moves import charged, move
+from controllers.driver.node.states import EVIDENCE_MAX, defer_for
+from controllers.driver.node.work import ended
+
+if TYPE_CHECKING:
+    from controllers.api.driver_rollout import Rollout
+    from controllers.api.driver_work import DriverWork
+    from controllers.driver.node.draft import Draft
+    from controllers.driver.views import ObservedNode
+
+
+def come_back(draft: Draft, work: DriverWork) -> None:
+    """The next phase of a node whose own checks have passed; those that have nothing to wait for are passed over."""
+    seen, order = draft.observed, ("Validating", "Relayout", "Returning")
+    at = order.index(work.phase)
+    if at < order.index("Relayout") and not is_as_asked(seen.devices):
+        draft.write(move(work, "Relayout", draft.now, reason=work.reason))
+    elif at < order.index("Returning") and not _is_offered(seen):
+        draft.write(move(work, "Returning", draft.now))
+    elif work.undoes is not None:
+        _roll_back(draft, work)
+    else:
+        draft.write(move(charged(work, draft.now, len(seen.devices)), "Soaking", draft.now, used=_is_used(seen)))
+
+
+def stay(draft: Draft, work: DriverWork) -> None:
+    """The next step of a node in one of the phases `BACK`."""
+    seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    kernel = draft.node.status.node_info.kernel_version
+    if label is None or label != work.to or not serves(label, kernel):
+        draft.write(None)  # changed by hand, or the node runs another kernel by now: it is begun anew
+    elif (found := verdict(seen, draft.now)) is not None:
+        fail(draft, work, found)
+    elif work.phase == "Soaking":
+        _soak(draft, work)
+    elif _is_through(seen, work) or (left := time_left(work.deadline, draft) if work.deadline else 0.0) <= 0:
+        come_back(draft, work)
+    else:
+        draft.plan.requeue_within(left)
+
+
+def _is_through(seen: ObservedNode, work: DriverWork) -> bool:
+    """Whether what the phase waits for has come."""
+    return is_as_asked(seen.devices) if work.phase == "Relayout" else _is_offered(seen)
+
+
+def _is_offered(seen: ObservedNode) -> bool:
+    """Whether the node serves, and every card that is in a pool is offered again."""
+    members = (one for one in seen.devices if one.status.pool_ref is not None)
+    return in_service(seen) and all(one.status.published is not None for one in members)
+
+
+def _is_used(seen: ObservedNode) -> bool:
+    return any(one.status.allocations for one in seen.devices)
+
+
+def _roll_back(draft: Draft, work: DriverWork) -> None:
+    """The node has its former driver again, and keeps it until something is new."""
+    after = defer_for(work.attempt) if work.fault == "Node" else None
+    made = charged(work, draft.now, len(draft.observed.devices))
+    made = move(
+        made, "RolledBack", draft.now, baseline=None, retry_at=stamp(draft.now + after) if after is not None else None
+    )
+    draft.write(made, ended(made, draft.now, good=False))
+    event(draft, names.EVENT_DRIVER_ROLLED_BACK, f"the former driver {reported_version(draft.observed)} serves there")
+
+
+def _soak(draft: Draft, work: DriverWork) -> None:
+    """The node serves pods; once it has for long enough, and shown what it has to, its work ends."""
+    seen = draft.observed
+    if seen.driver is None or seen.driver.name != work.driver or _is_superseded(seen, work):
+        draft.write(None)  # what it would prove nobody asks for any more
+        return
+    used = work.used or _is_used(seen)
+    left = _soak_left(seen.driver.spec.rollout, work, draft.now, used=used)
+    if left > 0 or not in_service(seen):
+        draft.write(replace(work, used=used))
+        if left > 0:
+            draft.plan.requeue_within(left)
+        return
+    draft.write(None, ended(work, draft.now, good=True))
+    event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(seen)} serves there", "Normal")
+
+
+def _is_superseded(seen: ObservedNode, work: DriverWork) -> bool:
+    """Whether another revision is wanted by now."""
+    return isinstance(seen.choice, Install) and seen.choice.variant.revision != revision_of(work.to or "")
+
+
+def _soak_left(rollout: Rollout, work: DriverWork, now: float, *, used: bool) -> float:
+    """Seconds that the node has to serve yet; of a canary that has to be used, until nobody waits for that any more."""
+    since = begun(work.since, now)
+    if work.wave:
+        return since + rollout.wave_soak - now
+    soak = rollout.canary.soak
+    if rollout.canary.evidence == "Use" and not used:
+        soak = max(soak, EVIDENCE_MAX)
+    return since + soak - now
