@@ -50,6 +50,7 @@ MAKERS = frozenset(
         "begin",
         "check_word",
         "event",
+        "move",
         "info",
         "reason_of",
         "replace",

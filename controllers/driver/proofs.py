@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.driver.caches import BY_PROOF, trial_of
-from controllers.driver.drivers.results import results
+from controllers.driver.drivers.results import reason_of, results
 from controllers.driver.views import Evidence
 
 if TYPE_CHECKING:
@@ -54,4 +54,5 @@ def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
         last.reason,
         work.message if work is not None and (work.phase == "Failed" or work.undoes == last.revision) else None,
         last.fault,
+        reason_of(last.reason),
     )

@@ -137,6 +137,8 @@ class Evidence:
     message: str | None = None
     fault: Literal["Revision", "Node"] | None = None
     """Whose fault it was that it failed."""
+    cause: Reason | None = None
+    """What befell it: nodes with the same one have something in common."""
 
 
 @dataclass(frozen=True, slots=True)

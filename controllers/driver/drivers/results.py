@@ -87,12 +87,12 @@ def _failures_allowed(limits: MaxFailures, begun: int) -> int:
 
 def _halted(said: Iterable[Evidence]) -> Reason | None:
     """What befell so many nodes within an hour that the cause is none of theirs, such as a mirror that is away."""
-    times: dict[str, list[float]] = defaultdict(list)
+    times: dict[Reason, list[float]] = defaultdict(list)
     for one in said:
-        if one.fault == "Node" and one.reason is not None:
-            times[one.reason].append(seconds(one.since))
-    for reason, found in sorted(times.items()):
+        if one.fault == "Node" and one.cause is not None:
+            times[one.cause].append(seconds(one.since))
+    for cause, found in sorted(times.items()):
         found.sort()
         if any(late - early <= ALIKE_WITHIN for early, late in zip(found, found[ALIKE_MAX - 1 :], strict=False)):
-            return reason_of(reason)
+            return cause
     return None

@@ -111,7 +111,7 @@ class Draft:
         if before is None or before.wave is None or before.phase not in LOOKED_AT:
             return made
         made = replace(made, wave=before.wave, undoes=before.undoes, gpu_seconds=before.gpu_seconds)
-        if before.undoes is None or made.reason is not None:
+        if before.undoes is None or made.phase == "Blocked":
             return made
         return replace(made, reason=before.reason, message=before.message, fault=before.fault)
 

@@ -12,8 +12,8 @@ from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
 from controllers.domain.clock import begun, stamp
 from controllers.domain.usage import is_promised, is_unused
-from controllers.driver.node import look
 from controllers.driver.node.draft import event, in_service, make_objects, take_label, time_left
+from controllers.driver.node.look import PENDING, Verdict, released
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import defer_for
 from controllers.runtime.plan import Apply, Delete, Ref, ref
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from controllers.api.driver_rollout import Drain
     from controllers.api.driver_work import DriverWork
     from controllers.api.kube import Node
-    from controllers.api.reasons.typed import Reason
     from controllers.driver.node.draft import Draft
     from controllers.driver.records import Pod
     from controllers.driver.views import Named, ObservedNode
 
 CLIENT_GATES: Final = frozenset(names.deploy_label(name) for name in HOLDING_GPU_OPEN)
 POOL_LABEL: Final = names.pool_node_label("")
+LOOKING: Final = Verdict(reason="DevicesHeld", message="the pod that looks who holds the driver open has not ended")
 LOOK_AGAIN: Final = 15.0
 """Seconds between two looks at who holds the driver open."""
 
@@ -51,7 +51,8 @@ def _withdraw(draft: Draft, work: DriverWork) -> None:
     seen = draft.observed
     offered = [one for one in seen.devices if one.status.published is not None or is_promised(one, draft.now)]
     if in_service(seen) or offered:
-        _until_late(draft, work, "CardsNotWithdrawn", f"{len(offered)} cards are still offered or reserved")
+        message = f"{len(offered)} cards are still offered or reserved"
+        _until_late(draft, work, Verdict(reason="CardsNotWithdrawn", message=message))
     elif is_drained(seen):
         draft.write(move(work, "Clearing", draft.now))
     else:
@@ -74,7 +75,7 @@ def _drain(draft: Draft, work: DriverWork) -> None:
         draft.write(move(work, "Clearing", draft.now))
         return
     used = sum(not is_unused(one) for one in seen.devices)
-    _until_late(draft, work, "PodsRemain", f"pods use {used} of {len(seen.devices)} cards")
+    _until_late(draft, work, Verdict(reason="PodsRemain", message=f"pods use {used} of {len(seen.devices)} cards"))
 
 
 def _clear(draft: Draft, work: DriverWork) -> None:
@@ -84,25 +85,28 @@ def _clear(draft: Draft, work: DriverWork) -> None:
         draft.write(move(work, "Draining", draft.now, drain=_drain_of(seen)))  # who came by a way that is not ours
         return
     if wanted is None or clients_stay(draft.node):
-        _until_late(draft, work, "ClientsRemain", "the module's own pods have not left the driver")
+        message = "the module's own pods have not left the driver"
+        _until_late(draft, work, Verdict(reason="ClientsRemain", message=message))
         return
     found = _looked(draft, wanted)
     if found.good:
         _remove(draft, work)
     else:
-        _until_late(draft, work, found.reason or "DevicesHeld", found.message or "the pod that looks has not ended")
+        _until_late(draft, work, found)
 
 
-def _looked(draft: Draft, wanted: Named) -> look.Verdict:
+def _looked(draft: Draft, wanted: Named) -> Verdict:
     """What the pod that looks has found; it is made where it is not there."""
     seen = draft.observed
     check = next((pod for pod in seen.checks if pod.name == wanted.name), None)
     if check is None:
         make_objects(draft, (CONFIGMAP, seen.objects.configmap))  # which it mounts
         draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
-        return look.PENDING
-    found = look.released(check, {pod.metadata.uid for pod in seen.driver_pods}, draft.node.name)
-    if not found.good and found != look.PENDING:
+        return LOOKING
+    found = released(check, {pod.metadata.uid for pod in seen.driver_pods}, draft.node.name)
+    if found == PENDING:
+        return LOOKING
+    if not found.good:
         _look_again(draft, check)
     return found
 
@@ -131,7 +135,7 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     take_label(draft)
 
 
-def _until_late(draft: Draft, work: DriverWork, reason: Reason, message: str) -> None:
+def _until_late(draft: Draft, work: DriverWork, found: Verdict) -> None:
     """Wait until the phase's limit; then the node is in service again, and is tried again later."""
     left = time_left(work.deadline, draft) if work.deadline is not None else 0.0
     if left > 0:
@@ -139,11 +143,19 @@ def _until_late(draft: Draft, work: DriverWork, reason: Reason, message: str) ->
         return
     after = defer_for(work.attempt)
     back = charged(work, draft.now, len(draft.observed.devices))
-    told = f"{message}; the node is tried again in {int(after / 60)} minutes"
+    told = f"{found.message}; the node is tried again in {int(after / 60)} minutes"
     draft.write(
-        move(back, "Deferred", draft.now, reason=reason, message=told, retry_at=stamp(draft.now + after), baseline=None)
+        move(
+            back,
+            "Deferred",
+            draft.now,
+            reason=found.reason,
+            message=told,
+            retry_at=stamp(draft.now + after),
+            baseline=None,
+        )
     )
-    event(draft, names.EVENT_DRIVER_DEFERRED, f"{reason}: {told}")
+    event(draft, names.EVENT_DRIVER_DEFERRED, f"{found.reason}: {told}")
 
 
 STEPS: Final[dict[str, Callable[[Draft, DriverWork], None]]] = {

@@ -28,7 +28,7 @@ def come_back(draft: Draft, work: DriverWork) -> None:
     seen, order = draft.observed, ("Validating", "Relayout", "Returning")
     at = order.index(work.phase)
     if at < order.index("Relayout") and not is_as_asked(seen.devices):
-        draft.write(move(work, "Relayout", draft.now, reason=work.reason))
+        draft.write(move(work, "Relayout", draft.now))
     elif at < order.index("Returning") and not _is_offered(seen):
         draft.write(move(work, "Returning", draft.now))
     elif work.undoes is not None:
