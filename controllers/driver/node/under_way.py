@@ -95,7 +95,9 @@ def _restarted(draft: Draft, work: DriverWork) -> None:
 def _advance(draft: Draft, work: DriverWork, phase: Phase) -> None:
     limit = STATES[phase].limit
     deadline = stamp(draft.now + limit) if limit is not None else None
-    draft.write(replace(work, phase=phase, since=stamp(draft.now), deadline=deadline, reason=None, message=None))
+    made = replace(work, phase=phase, since=stamp(draft.now), deadline=deadline)
+    # On the way back from a revision that failed what it failed by stays.
+    draft.write(made if work.undoes is not None else replace(made, reason=None, message=None))
 
 
 def done(draft: Draft, work: DriverWork) -> None:

@@ -1,0 +1,295 @@
+"""The rows of a node whose driver is replaced, from its turn to its end, and every way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import names
+from controllers.domain.driver.variant import revision_of
+from tests.driver.rolling import Rolling
+from tests.driver.world import LOOK, NEXT, VERSION, held_by
+
+DRAIN = 90 * 60
+BAD = (1, "modprobe: ERROR: could not insert 'nvidia': the kernel refuses it")
+
+
+@pytest.fixture
+def made() -> Rolling:
+    """A node that is looked at for the next version, and waits for its turn."""
+    cluster = Rolling()
+    cluster.node()
+    cluster.driver(rollout={"canary": {"soak": "1m", "evidence": "Use"}, "waveSoak": "30s"})
+    cluster.settle()
+    assert cluster.in_service("n1")
+    retarget(cluster, NEXT)
+    cluster.begin()
+    cluster.settle()
+    assert cluster.phase() == "Queued"
+    return cluster
+
+
+def retarget(made: Rolling, version: str) -> None:
+    made.now += 60
+    made.merge("GPUDriver", "main", {"spec": {"version": version}})
+    made.settle()
+
+
+def version(made: Rolling, node: str = "n1") -> str:
+    report = made.objects["NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(node)}"]
+    found: dict[str, Any] = report["spec"]["features"]["attributes"]
+    return str(found[names.FEATURE_DRIVER]["elements"]["version"]) if names.FEATURE_DRIVER in found else ""
+
+
+def until(made: Rolling, phase: str | None) -> None:
+    """Take the node's steps one by one until it is there."""
+    for _ in range(60):
+        if made.phase() == phase:
+            return
+        made.reconcile("GPUNodeInventory", "n1")
+        made.outside()
+    raise AssertionError(f"{made.work()}")
+
+
+def test_a_node_whose_turn_has_not_come_keeps_its_driver_and_serves(made: Rolling) -> None:
+    before = made.label()
+    made.now += 600
+    made.settle()
+
+    assert made.phase() == "Queued"
+    assert made.label() == before
+    assert made.in_service("n1")
+
+
+def test_a_driver_is_replaced_and_soaks_until_a_pod_has_used_it(made: Rolling) -> None:
+    before = made.label()
+    made.take()
+    made.settle()
+
+    assert made.phase() == "Soaking"
+    assert made.in_service("n1")
+    assert version(made) == NEXT
+    assert made.label() != before
+    made.now += 61
+    made.settle()
+    assert made.phase() == "Soaking", "nobody has used the driver"
+    made.users.add("n1")
+    made.settle()
+    assert (made.phase(), made.last()) == (None, "Good")
+    last = made.objects["GPUNodeInventory", "n1"]["status"]["lastDriverWork"]
+    assert (last["wave"], last["revision"]) == (0, revision_of(made.label() or ""))
+
+
+def test_a_use_that_has_ended_by_the_end_of_the_soak_counts(made: Rolling) -> None:
+    made.take()
+    made.settle()
+    made.users.add("n1")
+    made.settle()
+    made.users.clear()
+    made.settle()
+    assert made.phase() == "Soaking"
+    made.now += 61
+    made.settle()
+
+    assert (made.phase(), made.last()) == (None, "Good")
+
+
+def test_a_canary_that_nobody_uses_is_proved_after_a_day(made: Rolling) -> None:
+    made.take()
+    made.settle()
+    made.now += 86_401
+    made.settle()
+
+    assert (made.phase(), made.last()) == (None, "Good")
+
+
+def test_a_node_of_a_wave_soaks_for_its_time_alone(made: Rolling) -> None:
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["driverWork"]["wave"] = 1
+    made.take()
+    made.settle()
+    made.now += 31
+    made.settle()
+
+    assert (made.phase(), made.last()) == (None, "Good")
+
+
+def test_no_driver_goes_while_a_pod_has_a_card_and_the_node_is_given_back_in_time(made: Rolling) -> None:
+    before = made.label()
+    made.users.add("n1")
+    made.take()
+    made.settle()
+    assert made.phase() == "Withdrawing", "the plugin still tells of the pod"
+    assert not made.in_service("n1")
+    made.now += 301
+    made.settle()
+
+    assert made.phase() == "Deferred"
+    assert (made.work() or {})["reason"] == "CardsNotWithdrawn"
+    assert made.in_service("n1")
+    assert made.label() == before
+
+
+@pytest.mark.parametrize("phase", ["Withdrawing", "Clearing"])
+@pytest.mark.parametrize("how", ["paused", "cordoned", "deleted", "another version", "the former version", "disabled"])
+def test_a_node_that_still_has_its_driver_is_given_back(made: Rolling, phase: str, how: str) -> None:
+    before = made.label()
+    made.clients_stay.add("n1")
+    made.take()
+    until(made, phase)
+    made.now += 60
+    match how:
+        case "paused":
+            made.merge("GPUDriver", "main", {"spec": {"rollout": {"paused": True}}})
+        case "cordoned":
+            made.merge("Node", "n1", {"spec": {"unschedulable": True}})
+        case "deleted":
+            made.delete_driver()
+        case "another version":
+            made.merge("GPUDriver", "main", {"spec": {"version": "595.91.07"}})
+        case "the former version":
+            made.merge("GPUDriver", "main", {"spec": {"version": VERSION}})
+        case "disabled":
+            made.enabled = False
+    made.settle()
+
+    assert made.phase() is None
+    assert made.label() == before
+    assert made.in_service("n1")
+
+
+def test_a_paused_driver_lets_a_node_finish_that_has_lost_its_driver(made: Rolling) -> None:
+    made.take()
+    until(made, "Removing")
+    made.merge("GPUDriver", "main", {"spec": {"rollout": {"paused": True}}})
+    made.settle()
+
+    assert made.phase() == "Soaking"
+    assert version(made) == NEXT
+
+
+def test_clients_that_do_not_leave_have_the_node_given_back(made: Rolling) -> None:
+    made.clients_stay.add("n1")
+    made.take()
+    made.settle()
+    assert made.phase() == "Clearing"
+    made.now += 301
+    made.settle()
+
+    assert (made.phase(), (made.work() or {})["reason"]) == ("Deferred", "ClientsRemain")
+
+
+def test_whoever_holds_the_driver_open_is_named_and_the_node_given_back(made: Rolling) -> None:
+    made.looks["n1"] = held_by("Xorg")
+    before = made.label()
+    made.take()
+    made.settle()
+    assert made.phase() == "Clearing"
+    made.now += 301
+    made.settle()
+
+    work = made.work() or {}
+    assert (work["phase"], work["reason"]) == ("Deferred", "DevicesHeld")
+    assert "Xorg" in work["message"]
+    assert made.label() == before
+    assert made.in_service("n1")
+    assert made.checks() == []
+
+
+def test_the_look_is_taken_again_and_the_node_goes_on(made: Rolling) -> None:
+    made.looks["n1"] = held_by("Xorg")
+    made.take()
+    made.settle()
+    made.looks["n1"] = LOOK
+    made.now += 20
+    made.settle()
+
+    assert made.phase() == "Soaking"
+
+
+def test_a_driver_that_fails_is_undone_and_the_revision_is_bad(made: Rolling) -> None:
+    before = made.label()
+    made.breaks[NEXT] = BAD
+    made.take()
+    made.settle()
+
+    assert made.phase() == "RolledBack"
+    assert made.label() == before
+    assert version(made) == VERSION
+    assert made.in_service("n1")
+    assert made.last() == "RolledBack"
+    assert made.told("Halted") == ("True", "ModuleLoad")
+    assert made.status()["revisions"][0]["result"] == "Bad"
+    work = made.work() or {}
+    assert (work["reason"], work["fault"]) == ("ModuleLoad", "Revision")
+    made.now += 7200
+    made.settle()
+    assert made.phase() == "RolledBack", "it is not tried again by itself"
+
+
+@pytest.mark.parametrize("how", ["resumed", "another version"])
+def test_a_node_that_was_rolled_back_is_free_for_what_is_new(made: Rolling, how: str) -> None:
+    made.breaks[NEXT] = BAD
+    made.take()
+    made.settle()
+    made.now += 60
+    if how == "resumed":
+        made.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    else:
+        made.merge("GPUDriver", "main", {"spec": {"version": "595.91.07"}})
+    made.settle()
+
+    assert made.phase() is None
+    assert made.told("Halted")[0] == "False"
+
+
+def test_without_a_roll_back_the_node_stays_failed(made: Rolling) -> None:
+    made.merge("GPUDriver", "main", {"spec": {"rollout": {"rollback": "None"}}})
+    made.breaks[NEXT] = BAD
+    made.take()
+    made.settle()
+
+    assert (made.phase(), made.last()) == ("Failed", "Failed")
+    assert not made.in_service("n1")
+
+
+def test_a_former_driver_that_fails_too_leaves_the_node_broken_until_a_person_asks(made: Rolling) -> None:
+    made.breaks["n1"] = BAD
+    made.take()
+    made.settle()
+    assert (made.phase(), (made.work() or {})["reason"]) == ("Broken", "RollbackFailed")
+    made.breaks.clear()
+    made.breaks["n1"] = "hangs"
+    made.settle()
+    assert made.phase() == "Broken"
+    made.breaks.clear()
+    made.merge("Node", "n1", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+
+    assert made.phase() == "RolledBack"
+    assert version(made) == VERSION
+    assert names.DRIVER_RETRY not in made.objects["Node", "n1"]["metadata"]["annotations"]
+
+
+def test_what_cards_cost_out_of_service_is_counted(made: Rolling) -> None:
+    made.take()
+    until(made, "Clearing")
+    made.now += 100
+    made.settle()
+
+    assert (made.work() or {})["gpuSeconds"] == 100
+
+
+def test_a_process_that_dies_after_any_write_comes_to_the_same_end(made: Rolling) -> None:
+    made.take()
+    for _ in range(200):
+        if made.phase() == "Soaking":
+            break
+        for key in made.all_keys():
+            made.reconcile(*key, stop_after=1)
+        made.outside()
+    made.settle()
+
+    assert made.phase() == "Soaking"
+    assert version(made) == NEXT
