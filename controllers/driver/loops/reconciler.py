@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.kube import Node
 from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
+from controllers.driver.caches import BY_CLAIM, drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.variants import VariantController
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet
     from controllers.api.settings import Settings
+    from controllers.api.user_pod import ResourceClaim, UserPod
     from controllers.driver.records import Pod
     from controllers.driver.world import World
     from controllers.runtime.controller import Controller
@@ -49,6 +50,8 @@ class Reconciler:
         caches.inventories.subscribe(self._inventory_changed)
         caches.devices.subscribe(self._device_changed)
         caches.pods.subscribe(self._pod_changed)
+        caches.users.subscribe(self._user_changed)
+        caches.claims.subscribe(self._claim_changed)
         caches.daemonsets.subscribe(self._daemonset_changed)
         caches.configmaps.subscribe(self._configmap_changed)
         self.enqueue_all()
@@ -122,6 +125,15 @@ class Reconciler:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.nodes.controller.add_all({pod.node for pod in (old, new) if pod is not None and pod.node})
+
+    def _user_changed(self, old: UserPod | None, new: UserPod | None) -> None:
+        self.nodes.controller.add_all({pod.node for pod in (old, new) if pod is not None and pod.node})
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        found = new or old
+        if found is not None:
+            pods = self._world.caches.users.by(BY_CLAIM, found.key)
+            self.nodes.controller.add_all({pod.node for pod in pods if pod.node})
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         self.variants.daemonset_changed(old, new)

@@ -61,6 +61,8 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         pod=_pod_of(pods, wanted),
         driver_pods=tuple(pod for pod in pods if pod.daemonset is not None),
         devices=tuple(caches.devices.by(BY_NODE, name)),
+        users=sources.users_on(name),
+        refusals=sources.refusals,
         way_back=back,
         recalled=recalled(sources, driver, node, work, target),
         objects=objects_of(sources, driver, target) if made and driver and target else Objects(),

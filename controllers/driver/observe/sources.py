@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from controllers.api.settings import DriverSettings
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import BY_PHASE
+from controllers.domain.driver.users import users_of
+from controllers.driver.caches import BY_NODE, BY_PHASE
 from controllers.driver.decisions import Decisions
 from controllers.driver.missing import Missing
 from controllers.driver.proofs import Proofs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from controllers.api.gpudriver import GPUDriver, Proxy
+    from controllers.domain.driver.users import User
     from controllers.driver.caches import Caches
     from controllers.driver.decisions import Decision
+    from controllers.runtime.plan import Refusal
 
 
 @dataclass(slots=True)
@@ -36,6 +39,8 @@ class Sources:
     cluster_proxy: Proxy | None = None
     missing: Missing = field(default_factory=Missing)
     """Images that a registry does not have."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """Evictions that the API server has refused of late, by the pod's uid."""
     deleted_at: dict[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
@@ -58,6 +63,12 @@ class Sources:
         return self.decisions.decision(
             name, driver, self.missing.for_node(self.caches.nodes.get(name), work, self.clock())
         )
+
+    def users_on(self, name: str) -> tuple[User, ...]:
+        """The pods that use a node's cards."""
+        pods, claims = self.caches.users.by(BY_NODE, name), self.caches.claims
+        wanted = {key: claim for pod in pods for key in pod.claims if (claim := claims.get(key)) is not None}
+        return users_of(self.caches.devices.by(BY_NODE, name), pods, wanted)
 
     def missing_contents(self, driver: GPUDriver) -> tuple[str, ...]:
         """ConfigMaps that a GPUDriver names and that are not there."""
