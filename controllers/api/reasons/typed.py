@@ -72,6 +72,7 @@ Reason = Literal[
     "CardFaulted",
     "CardTooNew",
     "CardsIncomplete",
+    "CardsLost",
     "CardsNotOffered",
     "CardsNotWithdrawn",
     "CardsOffered",
@@ -237,5 +238,6 @@ Reason = Literal[
     "WaitingForGang",
     "WaitingForPods",
     "Withdrawn",
+    "Xid",
 ]
 """What a condition may give as its reason."""
