@@ -75,6 +75,7 @@ Reason = Literal[
     "CardFaulted",
     "CardTooNew",
     "CardsIncomplete",
+    "CardsLost",
     "CardsNotOffered",
     "CardsNotWithdrawn",
     "CardsOffered",
@@ -245,5 +246,6 @@ Reason = Literal[
     "WaitingForGang",
     "WaitingForPods",
     "Withdrawn",
+    "Xid",
 ]
 """What a condition may give as its reason."""
