@@ -31,11 +31,12 @@ Phase = Literal[
     "HandedOver",
 ]
 OUT_OF_SERVICE: Final[frozenset[Phase]] = frozenset(
-    ("Withdrawing", "Draining", "Clearing", "Removing", "Installing", "Relayout", "HandedOver")
+    ("Withdrawing", "Draining", "Clearing", "Removing", "Installing", "HandedOver")
 )
 """Phases in which the node is decided to be out of service, until the deadline.
 
 Not Validating: there the node's own checks say whether it is ready, and gpu-driver-controller waits for their word.
+Not Relayout: a card that is to be partitioned anew is offered by nobody, and the others serve.
 """
 CLOSED: Final[frozenset[Phase]] = frozenset(("Clearing", "Removing", "Installing", "HandedOver"))
 """Phases in which nothing of the module may hold the driver open."""

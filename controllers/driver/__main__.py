@@ -21,7 +21,7 @@ from controllers.driver.caches import Caches
 from controllers.driver.loops.leadership import caught_up
 from controllers.driver.loops.reconciler import Reconciler
 from controllers.driver.metrics import DriverWork
-from controllers.driver.records import Pod
+from controllers.driver.records import Pod, Pool
 from controllers.driver.world import World
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
@@ -54,6 +54,7 @@ async def wire(process: Process) -> None:
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         users=process.reflect(resources.POD, UserPod, scope=USERS, second="pods that may use cards"),
         claims=process.reflect(resources.RESOURCECLAIM, ResourceClaim, optional=True),
+        pools=process.reflect(resources.GPUPOOL, Pool),
     )
     world = World(
         caches,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
     from controllers.api.user_pod import ResourceClaim, UserPod
-    from controllers.driver.records import Pod
+    from controllers.driver.records import Pod, Pool
     from controllers.runtime.store import Store
 
 BY_NODE, BY_VARIANT = "node", "variant"
@@ -44,6 +44,7 @@ class Caches:
     users: Store[UserPod]
     """Pods that may use cards, on every node."""
     claims: Store[ResourceClaim]
+    pools: Store[Pool]
 
     def __post_init__(self) -> None:
         """Index what is asked for."""

@@ -123,7 +123,8 @@ class Decisions:
             return NOBODY
         work, last = inventory.status.driver_work, inventory.status.last_driver_work
         holder = work.driver if work is not None else last.driver if last is not None else None
-        return precedence.of(node.metadata.labels, cards_of(self._caches.devices.by(BY_NODE, name)), holder)
+        cards = cards_of(self._caches.devices.by(BY_NODE, name), with_lost=work is not None)
+        return precedence.of(node.metadata.labels, cards, holder)
 
     def decision(self, name: str, driver: GPUDriver, missing: frozenset[str] = frozenset()) -> Decision | None:
         """What a node gets of a GPUDriver; None where the node is not there."""
@@ -153,17 +154,17 @@ class Decisions:
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None
         elsewhere = find(inventory.status.conditions, MANAGED_ELSEWHERE)
-        devices = self._caches.devices.by(BY_NODE, node.name)
+        devices, at_work = self._caches.devices.by(BY_NODE, node.name), inventory.status.driver_work is not None
         known = system is not None and elsewhere is not None  # bootstrap, too, has to have looked at the node
         return DriverNode(
             kernel=node.status.node_info.kernel_version,
             facts=system_facts.read(system.elements) if known and system is not None else None,
-            cards=cards_of(devices),
+            cards=cards_of(devices, with_lost=at_work),
             labels=node.metadata.labels,
             managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})"
             if elsewhere is not None and elsewhere.status == "True"
             else "",
-            in_mig_mode=in_mig_mode(devices),
+            in_mig_mode=in_mig_mode(devices, with_lost=at_work),
         )
 
     def report(self, node: Node) -> Report | None:

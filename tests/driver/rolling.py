@@ -33,7 +33,10 @@ class Rolling(Cluster):
     def node(self, name: str = "n1", **more: Any) -> None:
         """A node whose card is in a pool."""
         super().node(name, **more)
-        self._card(name, {"poolRef": to_json(objects.pool_ref(POOL)), "state": "Assigned"})
+        self.card(name, {"poolRef": to_json(objects.pool_ref(POOL)), "state": "Assigned"})
+        for (kind, key), device in list(self.objects.items()):
+            if kind == "GPUDevice" and device["status"]["nodeName"] == name:
+                self.merge(kind, key, {"status": {"hardware": {"uuid": f"GPU-{key}"}}})
 
     def outside(self) -> None:
         """Bootstrap follows `driverWork`, gates and pools' labels follow it, and plugins follow the node."""
@@ -49,8 +52,8 @@ class Rolling(Cluster):
             if any(found.get(key) != value for key, value in labels.items()):
                 self.merge("Node", name, {"metadata": {"labels": labels}})
             ready = self.in_service(name)
-            self._card(name, {"published": to_json(objects.published(POOL)) if ready or name in self.users else None})
-            self._card(name, {"allocations": [to_json(objects.allocation())] if name in self.users else None})
+            self.card(name, {"published": to_json(objects.published(POOL)) if ready or name in self.users else None})
+            self.card(name, {"allocations": [to_json(objects.allocation())] if name in self.users else None})
 
     def _service(self, node: str, ready: bool) -> None:
         super()._service(node, ready and self.phase(node) not in OUT_OF_SERVICE)
@@ -59,7 +62,8 @@ class Rolling(Cluster):
         """Whether the node is ready for pooling."""
         return conditions.holds(self.objects["GPUNodeInventory", node], "ReadyForPooling")
 
-    def _card(self, node: str, status: dict[str, Any]) -> None:
+    def card(self, node: str, status: dict[str, Any]) -> None:
+        """Part of a status that the node's cards have from now on."""
         for (kind, name), device in list(self.objects.items()):
             there = kind == "GPUDevice" and device["status"].get("nodeName") == node
             if there and any(device["status"].get(key) != value for key, value in status.items()):

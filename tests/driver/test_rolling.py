@@ -293,3 +293,60 @@ def test_a_process_that_dies_after_any_write_comes_to_the_same_end(made: Rolling
 
     assert made.phase() == "Soaking"
     assert version(made) == NEXT
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"lostSince": "2026-01-02T00:00:00Z"}, "CardsLost"),
+        ({"fault": "CriticalXid"}, "Xid"),
+        ({"fault": "DoubleBitEcc"}, "CardFaulted"),
+    ],
+)
+def test_a_card_that_fails_while_the_node_soaks_has_the_driver_undone_once_pods_have_ended(
+    made: Rolling, status: dict[str, Any], reason: str
+) -> None:
+    made.take()
+    made.settle()
+    label = made.label()
+    made.users.add("n1")
+    made.settle()
+    made.card("n1", status)
+    made.settle()
+
+    work = made.work() or {}
+    assert (work["phase"], work["reason"], work["to"]) == ("Queued", reason, work["from"].replace(*revisions(made)))
+    assert made.last() == "Failed"
+    assert made.told("Halted") == ("True", reason)
+    assert made.label() == label, "pods compute with the driver"
+    made.users.clear()
+    made.take()
+    made.settle()
+    assert (made.phase(), made.last()) == ("RolledBack", "RolledBack")
+    assert version(made) == VERSION
+
+
+def revisions(made: Rolling) -> tuple[str, str]:
+    """The revision that is wanted, and the one before it."""
+    now, before = made.status()["revisions"][:2]
+    return now["hash"], before["hash"]
+
+
+def test_a_card_that_was_faulty_before_does_not_speak_against_the_driver(made: Rolling) -> None:
+    made.card("n1", {"fault": "CriticalXid"})
+    made.take()
+    made.settle()
+
+    assert made.phase() == "Soaking"
+
+
+def test_a_node_waits_for_the_layouts_of_its_cards_and_comes_back_without_one_that_does_not_come(made: Rolling) -> None:
+    made.card("n1", {"offer": "AwaitingLayout"})
+    made.take()
+    made.settle()
+    assert made.phase() == "Relayout"
+    assert made.in_service("n1")
+    made.now += 601
+    made.settle()
+
+    assert made.phase() == "Soaking"

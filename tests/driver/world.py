@@ -22,7 +22,7 @@ from controllers.driver.drivers.plan import plan_driver
 from controllers.driver.missing import Missing
 from controllers.driver.node.draft import NodePlan
 from controllers.driver.node.plan import plan_node
-from controllers.driver.records import Pod
+from controllers.driver.records import Pod, Pool
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World
 from controllers.runtime.plan import Plan, Refusal
@@ -42,6 +42,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "configmaps": (resources.CONFIGMAP, ConfigMap),
     "users": (resources.POD, UserPod),
     "claims": (resources.RESOURCECLAIM, ResourceClaim),
+    "pools": (resources.GPUPOOL, Pool),
 }
 SCOPES: dict[str, Callable[[Any], bool]] = {
     "pods": lambda pod: pod.metadata.namespace == names.NAMESPACE,

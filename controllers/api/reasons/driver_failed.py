@@ -44,6 +44,17 @@ REVISION: Final = (
         "`kubectl gpu explain node <node>` says which check; what it finds is cured as on every day",
     ),
     _of_revision(
+        "CardsLost",
+        "cards that the node had with its former driver are gone with this one",
+        f"on the node `dmesg | grep -e NVRM -e Xid`, `lspci -d 10de:`; {_AGAIN}",
+    ),
+    _of_revision(
+        "Xid CardFaulted",
+        "a card has become faulty since the driver was changed, and was not before",
+        f"`kubectl gpu explain card <card>` says how; if the card would have failed in any case, return it, and "
+        f"`kubectl gpu driver resume <driver>`; else {_AGAIN}",
+    ),
+    _of_revision(
         "NodeRestarts",
         "the node started anew three times while the driver was installed there: the driver brings it down",
         f"the node's console, and `/sys/fs/pstore`; {_AGAIN}",

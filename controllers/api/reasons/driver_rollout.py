@@ -30,7 +30,7 @@ ROWS: Final = (
         "Progressing",
         "True",
         "ClientsRemain",
-        f"the module's own pods on the node did not let go of the driver within 5 minutes: {_LATER}",
+        f"the module's own pods on the node did not leave the driver within 5 minutes: {_LATER}",
         "`kubectl -n d8-gpu-operator get pods -o wide --field-selector spec.nodeName=<node>`: one that hangs in "
         "Terminating keeps the driver",
     ),

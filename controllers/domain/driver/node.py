@@ -64,31 +64,33 @@ def opted_out(labels: Mapping[str, str]) -> str | None:
     return next((key for key, value in OPT_OUTS.items() if labels.get(key) == value), None)
 
 
-def cards_of(devices: Iterable[GPUDevice]) -> tuple[Card, ...]:
+def cards_of(devices: Iterable[GPUDevice], *, with_lost: bool = False) -> tuple[Card, ...]:
     """The cards of one node that a driver has to serve: NVIDIA's, recorded with their hardware, and not lost.
 
-    Each kind stands there as often as the node has it, in a steady order.
+    Each kind stands there as often as the node has it, in a steady order. `with_lost`: while a node is at work those
+    count that are lost, too: a driver under which they went is not to be nobody's for that.
     """
-    found = [
-        _card(device.metadata.labels.get(names.LABEL_PRODUCT, ""), hardware) for device, hardware in _served(devices)
-    ]
+    served = _served(devices, with_lost=with_lost)
+    found = [_card(device.metadata.labels.get(names.LABEL_PRODUCT, ""), hardware) for device, hardware in served]
     return tuple(sorted(found, key=lambda card: (card.device, card.compute or (0, 0), sorted(card.products))))
 
 
-def in_mig_mode(devices: Iterable[GPUDevice]) -> bool:
+def in_mig_mode(devices: Iterable[GPUDevice], *, with_lost: bool = False) -> bool:
     """Whether a card that a driver has to serve was in MIG mode when a driver last told.
 
     Without a driver nobody can ask a card. What its GPUDevice remembers counts then: of a card that has never had a
-    driver that is nothing, and it counts as undivided.
+    driver that is nothing, and it counts as undivided. `with_lost`: as of `cards_of`.
     """
-    return any(hardware.mig is not None and hardware.mig.enabled for _, hardware in _served(devices))
+    served = _served(devices, with_lost=with_lost)
+    return any(hardware.mig is not None and hardware.mig.enabled for _, hardware in served)
 
 
-def _served(devices: Iterable[GPUDevice]) -> Iterator[tuple[GPUDevice, Hardware]]:
+def _served(devices: Iterable[GPUDevice], *, with_lost: bool) -> Iterator[tuple[GPUDevice, Hardware]]:
     """The cards that a driver has to serve, with their hardware."""
     for device in devices:
         hardware = device.status.hardware
-        if hardware is not None and hardware.pci.vendor == VENDOR and device.status.lost_since is None:
+        there = device.status.lost_since is None or with_lost
+        if hardware is not None and hardware.pci.vendor == VENDOR and there:
             yield device, hardware
 
 

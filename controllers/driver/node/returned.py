@@ -43,7 +43,7 @@ def stay(draft: Draft, work: DriverWork) -> None:
     kernel = draft.node.status.node_info.kernel_version
     if label is None or label != work.to or not serves(label, kernel):
         draft.write(None)  # changed by hand, or the node runs another kernel by now: it is begun anew
-    elif (found := verdict(seen, draft.now)) is not None:
+    elif (found := verdict(seen)) is not None:
         fail(draft, work, found)
     elif work.phase == "Soaking":
         _soak(draft, work)

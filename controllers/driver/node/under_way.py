@@ -54,14 +54,21 @@ def finish(draft: Draft, work: DriverWork) -> None:
         _restarted(draft, work)
     elif found.serves and work.phase == "Installing":
         _advance(draft, work, "Validating")
-    elif work.wave is not None and (gone := verdict(draft.observed, draft.now)) is not None:
-        fail(draft, work, gone)
     elif found.serves and is_done(draft.observed):
-        done(draft, work)
+        _evaluate(draft, work)
     elif found.fault is not None:
         fail(draft, work, found)
     else:
         _overdue(draft, work, found)
+
+
+def _evaluate(draft: Draft, work: DriverWork) -> None:
+    """The node serves; where a driver was replaced, its cards must be as well as they were."""
+    failed = verdict(draft.observed) if work.wave is not None else None
+    if failed is not None:
+        fail(draft, work, failed)
+    else:
+        done(draft, work)
 
 
 def keep(draft: Draft, work: DriverWork) -> None:

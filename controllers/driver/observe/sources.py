@@ -6,20 +6,19 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controllers.api.settings import DriverSettings
+from controllers.api.settings import DriverSettings, HealthSettings
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.driver.revision import config_maps_of
-from controllers.domain.driver.users import users_of
-from controllers.driver.caches import BY_NODE, BY_PHASE
+from controllers.driver.caches import BY_PHASE
 from controllers.driver.decisions import Decisions
 from controllers.driver.missing import Missing
+from controllers.driver.observe.roster import Roster
 from controllers.driver.proofs import Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controllers.api.gpudriver import GPUDriver, Proxy
-    from controllers.domain.driver.users import User
     from controllers.driver.caches import Caches
     from controllers.driver.decisions import Decision
     from controllers.runtime.plan import Refusal
@@ -33,6 +32,8 @@ class Sources:
     clock: Callable[[], float] = time.time
     """Tells epoch seconds."""
     settings: DriverSettings = field(default_factory=DriverSettings)
+    max_unavailable_percent: int = HealthSettings().max_unavailable_percent
+    """As of `health.maxUnavailablePercent`."""
     enabled: bool = True
     """Whether the module is, and brings drivers onto nodes; else nodes are let go, and nothing more is begun."""
     agent_image: str = AGENT_IMAGE
@@ -45,11 +46,13 @@ class Sources:
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
     proofs: Proofs = field(init=False)
+    roster: Roster = field(init=False)
 
     def __post_init__(self) -> None:
         """Decide from these caches."""
         self.decisions = Decisions(self.caches)
         self.proofs = Proofs(self.caches, self.decisions)
+        self.roster = Roster(self.caches)
 
     def driver_of(self, name: str) -> GPUDriver | None:
         """The GPUDriver that has a node, where the module is to bring drivers onto nodes."""
@@ -63,12 +66,6 @@ class Sources:
         return self.decisions.decision(
             name, driver, self.missing.for_node(self.caches.nodes.get(name), work, self.clock())
         )
-
-    def users_on(self, name: str) -> tuple[User, ...]:
-        """The pods that use a node's cards."""
-        pods, claims = self.caches.users.by(BY_NODE, name), self.caches.claims
-        wanted = {key: claim for pod in pods for key in pod.claims if (claim := claims.get(key)) is not None}
-        return users_of(self.caches.devices.by(BY_NODE, name), pods, wanted)
 
     def missing_contents(self, driver: GPUDriver) -> tuple[str, ...]:
         """ConfigMaps that a GPUDriver names and that are not there."""
