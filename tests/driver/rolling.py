@@ -29,6 +29,8 @@ class Rolling(Cluster):
         """Nodes whose clients of the driver do not go."""
         self.users: set[str] = set()
         """Nodes on which a pod has a card."""
+        self.unfit: set[str] = set()
+        """Versions of drivers with which no node becomes ready."""
 
     def node(self, name: str = "n1", **more: Any) -> None:
         """A node whose card is in a pool."""
@@ -56,7 +58,13 @@ class Rolling(Cluster):
             self.card(name, {"allocations": [to_json(objects.allocation())] if name in self.users else None})
 
     def _service(self, node: str, ready: bool) -> None:
-        super()._service(node, ready and self.phase(node) not in OUT_OF_SERVICE)
+        fits = self.phase(node) not in OUT_OF_SERVICE and self._loaded(node) not in self.unfit
+        super()._service(node, ready and fits)
+
+    def _loaded(self, node: str) -> str:
+        report = self.objects["NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(node)}"]
+        found = report["spec"]["features"]["attributes"].get(names.FEATURE_DRIVER, {"elements": {}})
+        return str(found["elements"].get("version", ""))
 
     def in_service(self, node: str) -> bool:
         """Whether the node is ready for pooling."""

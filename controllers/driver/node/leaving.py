@@ -13,6 +13,7 @@ from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
 from controllers.domain.clock import begun, stamp
 from controllers.domain.usage import is_promised, is_unused
 from controllers.driver.node.draft import event, in_service, make_objects, take_label, time_left
+from controllers.driver.node.health import baseline
 from controllers.driver.node.look import PENDING, Verdict, released
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import defer_for
@@ -131,7 +132,8 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     """The point of no return: what comes next is there before the driver goes."""
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
-    draft.write(move(work, "Removing", draft.now))
+    # What befell a card before this moment is not the next driver's doing.
+    draft.write(move(work, "Removing", draft.now, baseline=baseline(draft.observed.devices)))
     take_label(draft)
 
 
