@@ -289,6 +289,22 @@ class StratumStatus:
     """The node that tries the revision first, or did."""
     result: Result = "Unproved"
     """What is known of the revision there."""
+    wave: Annotated[int | None, Field(ge=0)] = None
+    """The wave in which nodes are begun now; 0 is the canary."""
+    started: Annotated[int, Field(ge=0)] = 0
+    """Nodes that have the revision, are under way to it, or failed with it."""
+    finished: Annotated[int, Field(ge=0)] = 0
+    """Those of them that are not at work any more."""
+
+
+@record
+class Spent:
+    """What ended works on the driver's nodes have cost."""
+
+    hour: Timestamp
+    """The hour in which they ended."""
+    gpu_seconds: Annotated[int, Field(ge=0)]
+    """Cards times the seconds for which they were out of service."""
 
 
 @record
@@ -333,6 +349,10 @@ class GPUDriverStatus:
     """In a word or two: Ready, Installing, Blocked, Failed, Halted, Paused, Outdated, Deleting, NoNodes."""
     strata: Annotated[tuple[StratumStatus, ...], Field(max_length=64), Atomic] = ()
     """Kinds of nodes."""
+    spent: Annotated[tuple[Spent, ...], Field(max_length=25), Atomic] = ()
+    """What replacing drivers has cost in the last 24 hours, by the hour."""
+    eta: Timestamp | None = None
+    """When all nodes will have the revision, as far as can be said; absent where that depends on a person."""
     versions: Annotated[tuple[RunningVersion, ...], Field(max_length=32), Atomic] = ()
     """Versions that run on its nodes."""
     nodes: Annotated[tuple[DriverNode, ...], Field(max_length=names.LIST_MAX), Atomic] = ()

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from controllers.api import names
+from controllers.api.driver_rollout import Window
 from controllers.api.gpudevice import SLOTS_MAX
+from controllers.api.gpudriver_rules import WINDOW_RULES
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.queue import Queue, QueueStatus
 from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
@@ -197,6 +199,20 @@ class Scheduling:
 
 
 @record
+class Disruption:
+    """How far a pool's nodes may be taken out of service so that a driver is replaced; the GPUDriver's holds, too."""
+
+    max_unavailable_cards: Annotated[int | None, Field(ge=1)] = None
+    """Most cards of the pool that may be out of service for that at once, but one node may; unset is no limit."""
+    windows: Annotated[
+        tuple[Annotated[Window, schema_extra(x_kubernetes_validations=WINDOW_RULES)], ...],
+        Field(max_length=32),
+        Atomic,
+    ] = ()
+    """When its nodes may be started, in UTC; always, when left out."""
+
+
+@record
 class GPUPoolSpec:
     """What the administrator asks for."""
 
@@ -216,6 +232,8 @@ class GPUPoolSpec:
     """Where the pool's pods go."""
     queue: Queue | None = None
     """How pods wait for cards; unset is a queue in order Fair without shares."""
+    disruption: Disruption | None = None
+    """How far its nodes may be taken out of service so that their driver is replaced; unset narrows nothing."""
 
 
 @record

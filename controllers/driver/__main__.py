@@ -20,7 +20,7 @@ from controllers.driver.caches import Caches
 from controllers.driver.loops.leadership import caught_up
 from controllers.driver.loops.reconciler import Reconciler
 from controllers.driver.metrics import DriverWork
-from controllers.driver.records import Pod
+from controllers.driver.records import Pod, Pool
 from controllers.driver.world import World
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
@@ -49,6 +49,7 @@ async def wire(process: Process) -> None:
         pods=process.reflect(resources.POD, Pod, scope=DRIVERS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=DRIVERS),
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
+        pools=process.reflect(resources.GPUPOOL, Pool),
     )
     world = World(caches, agent_image=process.args.agent_image, cluster_proxy=cluster_proxy(process.args))
     reconciler = Reconciler(process, world)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
-    from controllers.driver.records import Pod
+    from controllers.driver.records import Pod, Pool
     from controllers.runtime.store import Store
 
 BY_NODE, BY_VARIANT = "node", "variant"
@@ -38,6 +38,7 @@ class Caches:
     pods: Store[Pod]
     daemonsets: Store[DaemonSet]
     configmaps: Store[ConfigMap]
+    pools: Store[Pool]
 
     def __post_init__(self) -> None:
         """Index what is asked for."""

@@ -7,8 +7,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from controllers.api.driver_look import CUT
+from controllers.api.gpupool import Disruption, PoolPhase
 from controllers.api.kube import Pod as KubePod
 from controllers.api.kube import PodStatus
+from controllers.api.meta import KubeObject
 from controllers.api.record import record
 
 Said = Annotated[str, AfterValidator(lambda text: text[:CUT])]
@@ -77,3 +79,25 @@ class Pod(KubePod):
         """What one of its containers says, those of its start among them."""
         found = (*self.status.init_container_statuses, *self.status.container_statuses)
         return next((one for one in found if one.name == name), None)
+
+
+@record
+class PoolSpec:
+    """What a pool's owner asks for."""
+
+    disruption: Disruption | None = None
+
+
+@record
+class PoolStatus:
+    """Where the pool is."""
+
+    phase: PoolPhase | None = None
+
+
+@record
+class Pool(KubeObject):
+    """A GPUPool, as far as drivers of its nodes are concerned."""
+
+    spec: PoolSpec = Field(default_factory=PoolSpec)
+    status: PoolStatus = Field(default_factory=PoolStatus)

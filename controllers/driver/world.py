@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from controllers.driver.observe.driver import observe_driver
 from controllers.driver.observe.node import observe_node
+from controllers.driver.observe.rollout import observe_rollout
 from controllers.driver.observe.sources import Sources
 from controllers.driver.observe.variant import observe_variant
 
 if TYPE_CHECKING:
+    from controllers.driver.rollout.observed import ObservedRollout
     from controllers.driver.views import ObservedDriver, ObservedNode, ObservedVariant
 
 
@@ -25,6 +27,10 @@ class World(Sources):
     def driver(self, name: str) -> ObservedDriver | None:
         """One GPUDriver with its nodes; None where it is not there."""
         return observe_driver(self, name)
+
+    def rollout(self, name: str) -> ObservedRollout | None:
+        """The roll-out of one GPUDriver; None where nothing is to be rolled out."""
+        return observe_rollout(self, name)
 
     def variant(self, value: str) -> ObservedVariant:
         """One variant with its objects."""

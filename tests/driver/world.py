@@ -20,7 +20,7 @@ from controllers.driver.drivers.plan import plan_driver
 from controllers.driver.missing import Missing
 from controllers.driver.node.draft import NodePlan
 from controllers.driver.node.plan import plan_node
-from controllers.driver.records import Pod
+from controllers.driver.records import Pod, Pool
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World
 from controllers.runtime.plan import Plan
@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pods": (resources.POD, Pod),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
     "configmaps": (resources.CONFIGMAP, ConfigMap),
+    "pools": (resources.GPUPOOL, Pool),
 }
 VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"

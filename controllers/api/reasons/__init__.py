@@ -20,6 +20,7 @@ from controllers.api.reasons import (
     driver_checks,
     driver_failed,
     driver_rollout,
+    driver_waiting,
     faulted,
     host,
     inventory,
@@ -56,7 +57,7 @@ SECTIONS: Final = {
     "pod": queued.ROWS,
     "kube-node": kube_node.ROWS,
     "driver": driver.ROWS,
-    "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS + driver_rollout.ROWS),
+    "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS + driver_rollout.ROWS + driver_waiting.ROWS),
 }
 """The rows by the table of docs/conditions.md in which they stand."""
 NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
@@ -82,7 +83,7 @@ POD_OWNERS: Final = _owners(queued)
 """Of a pod that waits."""
 KUBE_NODE_OWNERS: Final = _owners(kube_node)
 """Of a Node."""
-DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed, driver_rollout)
+DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed, driver_rollout, driver_waiting)
 """Of a GPUDriver."""
 _BY_CELL: Final = {
     scope: {cell: row for row in reversed(rows) for cell in row.cells()}

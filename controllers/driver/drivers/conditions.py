@@ -11,11 +11,11 @@ from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
-from controllers.driver.drivers.places import BUSY
+from controllers.driver.drivers.places import BUSY, TROUBLE
 from controllers.driver.drivers.results import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from controllers.api.reasons.typed import Reason
     from controllers.driver.drivers.places import Place
@@ -66,10 +66,10 @@ def _ready(about: About) -> Finding:
         return Finding(None, "NoNodes", "no node with cards is this driver's")
     served = words["Current"] + words["Host"] + words["OptedOut"]
     found: tuple[tuple[int, Reason, str], ...] = (
-        (words["Failed"], "NodesFailed", "failed"),
+        (sum(words[word] for word in TROUBLE), "NodesFailed", "failed"),
         (words["Blocked"], "NodesBlocked", "cannot get it"),
         (sum(words[word] for word in BUSY), "NodesAtWork", "without it yet"),
-        (words["Outdated"], "NodesOutdated", "with another revision"),
+        (words["Outdated"] + words["Deferred"], "NodesOutdated", "with another revision"),
     )
     said = ", ".join(f"{number} {what}" for number, _, what in found if number)
     reason = next((word for number, word, _ in found if number), None)
@@ -93,23 +93,23 @@ def _progressing(about: About) -> Finding:
 
 
 def _blocked(about: About) -> Finding:
-    return _blockers(about.places, "Blocked", "no node is kept from the driver")
+    return _blockers(about.places, ("Blocked",), "no node is kept from the driver")
 
 
 def _failed(about: About) -> Finding:
-    return _blockers(about.places, "Failed", "no node failed with the driver")
+    return _blockers(about.places, TROUBLE, "no node failed with the driver")
 
 
-def _blockers(places: Iterable[Place], word: str, none: str) -> Finding:
+def _blockers(places: Iterable[Place], words: Collection[str], none: str) -> Finding:
     """Nodes in a state of trouble: the most frequent reason, how many have each, and what one of each says."""
-    found = [place for place in places if place.word == word]
+    found = [place for place in places if place.word in words]
     if not found:
         return Finding(False, "AsExpected", none)
     counted = _by_reason(found)
     said = {place.reason: place.message for place in reversed(found) if place.reason is not None}
     most = max(counted, key=lambda reason: (counted[reason], reason), default=None)
     if most is None:
-        return Finding(True, "PreflightFailed" if word == "Blocked" else "DriverPodFailed", f"{_nodes(len(found))}")
+        return Finding(True, "PreflightFailed" if "Blocked" in words else "DriverPodFailed", f"{_nodes(len(found))}")
     explained = [f"{reason}: {said[reason]}" for reason, _ in counted.most_common(EXPLAINED)]
     return Finding(True, most, f"{_counted(counted)}. {'; '.join(explained)}")
 

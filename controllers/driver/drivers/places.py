@@ -14,13 +14,28 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.driver.views import Member, ObservedDriver
 
-    Word = Phase | Literal["Current", "Outdated", "Host", "OptedOut"]
+    Word = Phase | Literal["RollingBack", "Current", "Outdated", "Host", "OptedOut"]
 
-ORDER: Final = ("Failed", "Blocked", "Installing", "Validating", "Preflight", "Queued", "Outdated", "Current")
+TROUBLE: Final = ("Broken", "Failed", "RolledBack")
+"""Words of a node with which a driver failed."""
+CHANGED: Final = (
+    "RollingBack",
+    "Withdrawing",
+    "Draining",
+    "Clearing",
+    "Removing",
+    "Installing",
+    "Validating",
+    "Relayout",
+    "Returning",
+    "Soaking",
+)
+"""Words of a node on which a driver is being changed, or has been."""
+ORDER: Final = (*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight", "Queued", "Outdated", "Current")
 """Those in trouble first, then those at work."""
-TOLD: Final = ("Preflight", "Installing", "Validating", "Failed", "Blocked")
+TOLD: Final = frozenset((*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight"))
 """Phases in which a node's work says all."""
-BUSY: Final = frozenset(("Preflight", "Queued", "Installing", "Validating"))
+BUSY: Final = frozenset((*CHANGED, "Preflight", "Queued"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +53,8 @@ class Place:
 
 def place_of(member: Member, seen: ObservedDriver) -> Place | None:
     """Where a node is; None where nobody knows enough of it yet."""
-    if member.work is not None and member.work.phase in TOLD:
-        return _at_work(member.name, member.work)
+    if member.work is not None and (found := _at_work(member.name, member.work)) is not None:
+        return found
     match member.choice:
         case Host() | OptedOut() as left:
             return Place(member.name, "Host" if isinstance(left, Host) else "OptedOut")
@@ -53,8 +68,18 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
     return None
 
 
-def _at_work(name: str, work: DriverWork) -> Place:
-    return Place(name, work.phase, reason_of(work.reason), work.message, work.since)
+def _at_work(name: str, work: DriverWork) -> Place | None:
+    """A node whose work says all; None where it waits for its first driver."""
+    if work.phase not in TOLD and work.undoes is None:
+        waits = work.wave is not None
+        return Place(name, "Queued", "AwaitingSlot", since=work.since, is_waiting=True) if waits else None
+    return Place(name, _word(work), reason_of(work.reason), work.message, work.since)
+
+
+def _word(work: DriverWork) -> Word:
+    """The phase; a node on its way back to a former driver is told to be that."""
+    undone = work.undoes is not None and (work.phase in CHANGED or work.phase in ("Preflight", "Queued"))
+    return "RollingBack" if undone else work.phase
 
 
 def _labelled(member: Member, label: str, revision: str) -> Place:

@@ -20,7 +20,7 @@ from controllers.api.gpudriver import (
 from controllers.domain.clock import stamp
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.drivers import conditions
-from controllers.driver.drivers.places import BUSY, place_of, rank
+from controllers.driver.drivers.places import BUSY, TROUBLE, place_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
 from controllers.driver.node.states import TRYING
 
@@ -48,7 +48,7 @@ def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) ->
         current=seen.revision if good else old.current,
         revisions=revisions,
         counts=_counts(places),
-        state=_state(seen, findings),
+        state=_state(seen, findings, places),
         strata=() if resumed else _strata(seen),
         versions=tuple(
             RunningVersion(version=version, nodes=number)
@@ -137,24 +137,33 @@ def _counts(places: tuple[Place, ...]) -> DriverCounts:
     return DriverCounts(
         nodes=len(places),
         current=words["Current"],
-        outdated=words["Outdated"],
+        outdated=words["Outdated"] + words["Deferred"],
         host=words["Host"],
         busy=sum(words[word] for word in BUSY),
         blocked=words["Blocked"],
-        failed=words["Failed"],
+        failed=sum(words[word] for word in TROUBLE),
     )
 
 
-def _state(seen: ObservedDriver, found: dict[str, Finding]) -> str:
+def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place, ...]) -> str:
     """In a word, the first that holds."""
+    rolling = {place.word for place in places if place.word in BUSY and not place.is_waiting} & _rolled(seen)
     words = (
         (seen.driver.metadata.deletion_timestamp is not None, "Deleting"),
         (found[conditions.HALTED].status is True, "Halted"),
         (seen.driver.spec.rollout.paused, "Paused"),
         (found[conditions.FAILED].status is True, "Failed"),
+        (rolling == {"Soaking"}, "Soaking"),
+        (bool(rolling), "Rolling"),
         (found[conditions.PROGRESSING].status is True, "Installing"),
         (found[conditions.BLOCKED].status is True, "Blocked"),
         (found[conditions.READY].status is True, "Ready"),
         (found[conditions.READY].status is None, "NoNodes"),
     )
     return next((word for holds, word in words if holds), "Outdated")
+
+
+def _rolled(seen: ObservedDriver) -> set[str]:
+    """Words of nodes whose driver is being replaced."""
+    works = (member.work for member in seen.members if member.work is not None and member.work.wave is not None)
+    return {"RollingBack", *(work.phase for work in works)}

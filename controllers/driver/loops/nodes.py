@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -11,6 +10,8 @@ from controllers.driver.node.plan import plan_node
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
+    import asyncio
+
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.driver.node.draft import NodePlan
@@ -26,10 +27,9 @@ WOKEN = 4
 class NodeController:
     """Reconciles nodes."""
 
-    def __init__(self, process: Process, world: World) -> None:
-        """Make the loop."""
-        self._execute, self._world = process.executor.execute, world
-        self._slots = asyncio.Lock()
+    def __init__(self, process: Process, world: World, slots: asyncio.Lock) -> None:
+        """Make the loop. `slots`: who has this lock alone takes slots."""
+        self._execute, self._world, self._slots = process.executor.execute, world, slots
         # Who waits for which slot, in the order in which they came; a node that waits asks again by itself, too.
         self._waiting: dict[Slot, deque[str]] = {"preflight": deque(), "install": deque()}
         self.controller = Controller("driver-nodes", self._reconcile, workers=WORKERS)

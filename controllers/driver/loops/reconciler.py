@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -10,6 +11,7 @@ from controllers.domain.driver.revision import config_maps_of
 from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
+from controllers.driver.loops.rollout import RolloutController
 from controllers.driver.loops.variants import VariantController
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet
     from controllers.api.settings import Settings
-    from controllers.driver.records import Pod
+    from controllers.driver.records import Pod, Pool
     from controllers.driver.world import World
     from controllers.runtime.controller import Controller
     from controllers.runtime.process import Process
@@ -31,14 +33,16 @@ class Reconciler:
     def __init__(self, process: Process, world: World) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._world = world
-        self.nodes = NodeController(process, world)
+        slots = asyncio.Lock()
+        self.nodes = NodeController(process, world, slots)
+        self.rollouts = RolloutController(process, world, slots)
         self.drivers = DriverController(process, world)
         self.variants = VariantController(process, world)
 
     @property
     def controllers(self) -> tuple[Controller, ...]:
         """All of them."""
-        return (self.nodes.controller, self.drivers.controller, self.variants.controller)
+        return (self.nodes.controller, self.rollouts.controller, self.drivers.controller, self.variants.controller)
 
     def watch(self) -> None:
         """Wake keys by changes, and look at everything."""
@@ -51,29 +55,33 @@ class Reconciler:
         caches.pods.subscribe(self._pod_changed)
         caches.daemonsets.subscribe(self._daemonset_changed)
         caches.configmaps.subscribe(self._configmap_changed)
+        caches.pools.subscribe(self._pool_changed)
         self.enqueue_all()
 
     def enqueue_all(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self.nodes.enqueue_all()
+        self.rollouts.enqueue_all()
         self.drivers.enqueue_all()
         self.variants.enqueue_all()
 
     def settings_changed(self, settings: Settings, *, enabled: bool) -> None:
         """Follow new settings; `enabled`: whether the module is."""
         self._world.settings = settings.driver
+        self._world.max_unavailable_percent = settings.health.max_unavailable_percent
         self._world.enabled = enabled and settings.driver.enabled
         self.enqueue_all()
 
     def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
         name = (new or old or Node()).name
         self.drivers.enqueue_settled((name,))
+        self.rollouts.enqueue_all()
         self._world.proofs.forget(name)
         if old is None or new is None or _spec(old) != _spec(new):
             self._world.decisions.drivers_changed()
             self._world.proofs.forget()
             self.enqueue_all()
-        elif _known(old) != _known(new):
+        elif _known(old) != _known(new) or _pause_of(old) != _pause_of(new):
             # What is remembered of revisions: nodes may be begun, or tried again.
             self.nodes.enqueue_all()
             self.variants.enqueue_all()
@@ -89,6 +97,9 @@ class Reconciler:
             self._world.proofs.forget()
             self.enqueue_all()
 
+    def _pool_changed(self, _old: Pool | None, _new: Pool | None) -> None:
+        self.rollouts.enqueue_all()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._look_at((new or old or Node()).name)
         before, after = (set(variants_of_node(node)) if node is not None else set() for node in (old, new))
@@ -100,6 +111,8 @@ class Reconciler:
                 self._look_at(report.node)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
+            self._world.roster.forget(node)
         if old is not None and new is not None and _card(old) == _card(new):
             if _shown(old) != _shown(new) and new.status.node_name:
                 self.nodes.controller.add(new.status.node_name)
@@ -132,7 +145,9 @@ class Reconciler:
         """What is decided about a node may be another answer now: for itself, and for the GPUDrivers that match it."""
         decisions = self._world.decisions
         decisions.node_changed(node)
+        self._world.roster.forget(node)
         self.nodes.controller.add(node)
+        self.rollouts.enqueue_all()
         winner = decisions.ranking(node).winner
         if winner is not None:
             self.drivers.enqueue_settled((winner,))
@@ -140,6 +155,11 @@ class Reconciler:
 
 def _spec(driver: GPUDriver) -> tuple[object, ...]:
     return driver.metadata.uid, driver.spec, driver.metadata.deletion_timestamp
+
+
+def _pause_of(driver: GPUDriver) -> str | None:
+    """The annotation by which a person pauses the roll-out for a while."""
+    return driver.metadata.annotations.get(names.PAUSE)
 
 
 def _known(driver: GPUDriver) -> tuple[object, ...]:

@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controllers.api.settings import DriverSettings
+from controllers.api.settings import DriverSettings, HealthSettings
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.driver.revision import config_maps_of
 from controllers.driver.caches import BY_PHASE
 from controllers.driver.decisions import Decisions
 from controllers.driver.missing import Missing
+from controllers.driver.observe.roster import Roster
 from controllers.driver.proofs import Proofs
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Sources:
     clock: Callable[[], float] = time.time
     """Tells epoch seconds."""
     settings: DriverSettings = field(default_factory=DriverSettings)
+    max_unavailable_percent: int = HealthSettings().max_unavailable_percent
+    """As of `health.maxUnavailablePercent`."""
     enabled: bool = True
     """Whether the module is, and brings drivers onto nodes; else nodes are let go, and nothing more is begun."""
     agent_image: str = AGENT_IMAGE
@@ -40,11 +43,13 @@ class Sources:
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
     proofs: Proofs = field(init=False)
+    roster: Roster = field(init=False)
 
     def __post_init__(self) -> None:
         """Decide from these caches."""
         self.decisions = Decisions(self.caches)
         self.proofs = Proofs(self.caches, self.decisions)
+        self.roster = Roster(self.caches)
 
     def driver_of(self, name: str) -> GPUDriver | None:
         """The GPUDriver that has a node, where the module is to bring drivers onto nodes."""

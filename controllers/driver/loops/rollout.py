@@ -1,0 +1,41 @@
+"""The loop over roll-outs. One worker: starts are made one after the other, each with those before it in sight."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from controllers.driver.rollout.plan import plan_rollout
+from controllers.runtime.controller import Controller
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from controllers.driver.world import World
+    from controllers.runtime.process import Process
+
+SETTLE = 0.15
+"""Seconds from a change until the starts that it allows are looked for: a plan looks through all nodes."""
+
+
+class RolloutController:
+    """Reconciles the roll-outs of GPUDrivers."""
+
+    def __init__(self, process: Process, world: World, slots: asyncio.Lock) -> None:
+        """Make the loop. `slots`: who has this lock alone takes slots, as looks at nodes are shared with bare nodes."""
+        self._execute, self._world, self._slots = process.executor.execute, world, slots
+        self.controller = Controller("driver-rollouts", self._reconcile, workers=1)
+
+    def enqueue_all(self) -> None:
+        """Look at every roll-out soon: what one node is at concerns all that share a pool with it."""
+        for driver in self._world.caches.drivers:
+            self.controller.add_after(driver.name, SETTLE)
+
+    async def _reconcile(self, name: str) -> float | None:
+        async with self._slots:
+            observed = self._world.rollout(name)
+            if observed is None:
+                return None
+            made = plan_rollout(observed, time.time()).plan
+            await self._execute(made.actions)
+        return made.requeue_after

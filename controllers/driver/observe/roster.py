@@ -1,0 +1,65 @@
+"""Nodes as roll-outs see them, each made anew only when something of it changes: there are thousands of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.driver.caches import BY_NODE
+from controllers.driver.node.begin import may_start
+from controllers.driver.node.work import last_of
+from controllers.driver.rollout.observed import Facts, Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.driver.caches import Caches
+
+
+class Roster:
+    """Facts of nodes, each remembered until `forget`."""
+
+    def __init__(self, caches: Caches) -> None:
+        """Read from these caches."""
+        self._caches = caches
+        self._facts: dict[str, Facts] = {}
+
+    def forget(self, name: str) -> None:
+        """Something of a node has changed."""
+        self._facts.pop(name, None)
+
+    def facts(self, name: str) -> Facts | None:
+        """A node; None where it is not there."""
+        if (known := self._facts.get(name)) is None and (known := self._made(name)) is not None:
+            self._facts[name] = known
+        return known
+
+    def _made(self, name: str) -> Facts | None:
+        node, inventory = self._caches.nodes.get(name), self._caches.inventories.get(name)
+        if node is None or inventory is None:
+            return None
+        devices = tuple(self._caches.devices.by(BY_NODE, name))
+        pools = Counter(home for one in devices if (home := one.home) is not None)
+        status = inventory.status
+        in_service = is_true(status.conditions, READY_FOR_POOLING)
+        left = status.bootstrap is not None and status.bootstrap.disrupted is True
+        return Facts(
+            node=node,
+            inventory=inventory,
+            devices=devices,
+            pools=dict(sorted(pools.items())),
+            in_service=in_service,
+            has_left=not in_service and (left or bool(pools)),
+            may_start=may_start(node),
+            load=_load(devices),
+            last=last_of(node, inventory),
+        )
+
+
+def _load(devices: Iterable[GPUDevice]) -> Load:
+    """Pods that kubelet says have cards, by whatever resource."""
+    ours = {(one.namespace, one.pod) for device in devices for one in device.status.allocations}
+    theirs = {(one.namespace, one.pod) for device in devices for one in device.status.foreign_allocations}
+    return Load(pods=len(ours | theirs))
