@@ -29,6 +29,8 @@ class Rolling(Cluster):
         """Nodes whose clients of the driver do not go."""
         self.users: set[str] = set()
         """Nodes on which a pod has a card."""
+        self.host = False
+        """Whether the hosts have drivers of their own."""
         self.unfit: set[str] = set()
         """Versions of drivers with which no node becomes ready."""
 
@@ -46,7 +48,7 @@ class Rolling(Cluster):
         for name in self.nodes():
             out = self.phase(name) in OUT_OF_SERVICE
             pods = [pod for (kind, _), pod in self.objects.items() if kind == "Pod" and _drives(pod, name)]
-            serves = any(conditions.holds(pod, "Ready") for pod in pods)
+            serves = self.host or any(conditions.holds(pod, "Ready") for pod in pods)
             self._service(name, serves and not out)
             gates = None if self.phase(name) in CLOSED and name not in self.clients_stay else "true"
             labels = dict.fromkeys((*GATES, names.pool_node_label(POOL)), gates)

@@ -29,7 +29,7 @@ def come_back(draft: Draft, work: DriverWork) -> None:
     at = order.index(work.phase)
     if at < order.index("Relayout") and not is_as_asked(seen.devices):
         draft.write(move(work, "Relayout", draft.now))
-    elif at < order.index("Returning") and not _is_offered(seen):
+    elif at < order.index("Returning") and not is_offered(seen):
         draft.write(move(work, "Returning", draft.now))
     elif work.undoes is not None:
         _roll_back(draft, work)
@@ -64,10 +64,10 @@ def _go_on(draft: Draft, work: DriverWork) -> None:
 
 def _is_through(seen: ObservedNode, work: DriverWork) -> bool:
     """Whether what the phase waits for has come."""
-    return is_as_asked(seen.devices) if work.phase == "Relayout" else _is_offered(seen)
+    return is_as_asked(seen.devices) if work.phase == "Relayout" else is_offered(seen)
 
 
-def _is_offered(seen: ObservedNode) -> bool:
+def is_offered(seen: ObservedNode) -> bool:
     """Whether the node serves, and every card that is in a pool is offered again."""
     members = (one for one in seen.devices if one.status.pool_ref is not None)
     return in_service(seen) and all(one.status.published is not None for one in members)
