@@ -71,7 +71,7 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
 def _at_work(name: str, work: DriverWork) -> Place | None:
     """A node whose work says all; None where it waits for its first driver."""
     if work.phase not in TOLD and work.undoes is None:
-        waits = work.wave is not None
+        waits = work.wave is not None or work.hand_over is not None
         return Place(name, "Queued", "AwaitingSlot", since=work.since, is_waiting=True) if waits else None
     return Place(name, _word(work), reason_of(work.reason), work.message, work.since)
 

@@ -119,7 +119,7 @@ class Reconciler:
         for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
             self._world.roster.forget(node)
         if old is not None and new is not None and _card(old) == _card(new):
-            if is_used(old) != is_used(new) and new.status.node_name:
+            if _shown(old) != _shown(new) and new.status.node_name:
                 self.nodes.controller.add(new.status.node_name)
             return
         for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
@@ -188,6 +188,14 @@ def _known(driver: GPUDriver) -> tuple[object, ...]:
     status = driver.status
     revisions = tuple((one.hash, one.result, one.since, one.halted, one.strata) for one in status.revisions)
     return status.target, status.current, revisions
+
+
+def _shown(device: GPUDevice) -> tuple[object, ...]:
+    """What of a card the next step of its node's work may hang on."""
+    status, reply = device.status, device.status.mig_apply
+    work = (reply.phase, reply.driver_load) if reply is not None else None
+    offered = (status.pool_ref, status.published is not None, status.offer, work)
+    return is_used(device), bool(status.allocations), bool(status.reservations), status.fault, *offered
 
 
 def _card(device: GPUDevice) -> tuple[object, ...]:
