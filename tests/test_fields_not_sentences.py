@@ -33,9 +33,10 @@ PRINTERS = (
 READERS = (
     "controllers/driver/node/look.py",
     "controllers/driver/node/pod.py",
+    "controllers/driver/node/validators.py",
     "controllers/driver/node/waiting.py",
 )
-"""Modules that make fields of what kubelet and programs on a node say of a container, of which there is no field."""
+"""Modules that make fields of what kubelet and programs on a node say of a container or a driver, of which there is no field."""
 MAKERS = frozenset(
     {
         "CandidatePool",

@@ -90,6 +90,8 @@ OWNED: Final = (
                 "counts",
                 "state",
                 "strata",
+                "spent",
+                "eta",
                 "versions",
                 "nodes",
                 "truncated",

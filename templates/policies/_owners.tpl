@@ -36,7 +36,7 @@ gpupools:
     conditions: [Available, Maintenance, Misconfigured, CapacityLow]
 gpudrivers:
   gpu-driver-controller:
-    fields: [observedGeneration, target, current, revisions, counts, state, strata, versions, nodes, truncated]
+    fields: [observedGeneration, target, current, revisions, counts, state, strata, spent, eta, versions, nodes, truncated]
     conditions: [Ready, Progressing, Overlaps, SettingsInvalid, NextKernelUnserved, Blocked, Failed, Halted]
 # status-owners:end
 {{- end -}}

@@ -29,6 +29,10 @@ class Rolling(Cluster):
         """Nodes whose clients of the driver do not go."""
         self.users: set[str] = set()
         """Nodes on which a pod has a card."""
+        self.host = False
+        """Whether the hosts have drivers of their own."""
+        self.unfit: set[str] = set()
+        """Versions of drivers with which no node becomes ready."""
 
     def node(self, name: str = "n1", **more: Any) -> None:
         """A node whose card is in a pool."""
@@ -44,7 +48,7 @@ class Rolling(Cluster):
         for name in self.nodes():
             out = self.phase(name) in OUT_OF_SERVICE
             pods = [pod for (kind, _), pod in self.objects.items() if kind == "Pod" and _drives(pod, name)]
-            serves = any(conditions.holds(pod, "Ready") for pod in pods)
+            serves = self.host or any(conditions.holds(pod, "Ready") for pod in pods)
             self._service(name, serves and not out)
             gates = None if self.phase(name) in CLOSED and name not in self.clients_stay else "true"
             labels = dict.fromkeys((*GATES, names.pool_node_label(POOL)), gates)
@@ -56,7 +60,13 @@ class Rolling(Cluster):
             self.card(name, {"allocations": [to_json(objects.allocation())] if name in self.users else None})
 
     def _service(self, node: str, ready: bool) -> None:
-        super()._service(node, ready and self.phase(node) not in OUT_OF_SERVICE)
+        fits = self.phase(node) not in OUT_OF_SERVICE and self._loaded(node) not in self.unfit
+        super()._service(node, ready and fits)
+
+    def _loaded(self, node: str) -> str:
+        report = self.objects["NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(node)}"]
+        found = report["spec"]["features"]["attributes"].get(names.FEATURE_DRIVER, {"elements": {}})
+        return str(found["elements"].get("version", ""))
 
     def in_service(self, node: str) -> bool:
         """Whether the node is ready for pooling."""

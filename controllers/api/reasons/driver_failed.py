@@ -49,6 +49,24 @@ REVISION: Final = (
         f"on the node `dmesg | grep -e NVRM -e Xid`, `lspci -d 10de:`; {_AGAIN}",
     ),
     _of_revision(
+        "CudaFailed",
+        "the driver is loaded, and CUDA does not work with it; the message has the validator's word and CUDA's number, "
+        "such as 803",
+        f"on the node `dmesg | grep -e NVRM -e Xid`; {_AGAIN}",
+    ),
+    _of_revision(
+        "FabricMismatch",
+        "NVLink's fabric does not come up with the driver (CUDA answers 802): the fabric manager is of another version",
+        "on the node `systemctl status nvidia-fabricmanager`: one of the host's must be of the driver's version; "
+        f"`dmesg | grep -i nvswitch`; {_AGAIN}",
+    ),
+    _of_revision(
+        "MonitoringSilent",
+        "the node's DCGM exporter has given no values for 5 minutes since the driver was changed",
+        "`kubectl -n d8-gpu-operator logs -l gpu.deckhouse.io/component=dcgm --tail=100`: whether DCGM knows the "
+        f"driver; {_AGAIN}",
+    ),
+    _of_revision(
         "Xid CardFaulted",
         "a card has become faulty since the driver was changed, and was not before",
         f"`kubectl gpu explain card <card>` says how; if the card would have failed in any case, return it, and "

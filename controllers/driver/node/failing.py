@@ -9,6 +9,7 @@ from controllers.api import names
 from controllers.domain.clock import stamp
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.draft import event, in_service
+from controllers.driver.node.health import baseline
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.work import ended
 
@@ -67,6 +68,8 @@ def _undo(draft: Draft, told: DriverWork, phase: Phase, back: Install) -> None:
         to=back.variant.value,
         used=False,
         gpu_seconds=0,
+        # What this driver has done to its cards does not speak against the former one.
+        baseline=baseline(draft.observed.devices),
     )
     draft.write(made, ended(told, draft.now, good=False))
 

@@ -13,6 +13,7 @@ from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
 from controllers.domain.clock import begun, stamp
 from controllers.domain.usage import is_promised, is_unused
 from controllers.driver.node.draft import event, in_service, make_objects, take_label, time_left
+from controllers.driver.node.health import baseline
 from controllers.driver.node.look import PENDING, Verdict, released
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import defer_for
@@ -88,22 +89,34 @@ def _clear(draft: Draft, work: DriverWork) -> None:
         message = "the module's own pods have not left the driver"
         _until_late(draft, work, Verdict(reason="ClientsRemain", message=message))
         return
-    found = _looked(draft, wanted)
-    if found.good:
+    found = _looked(draft, work, wanted)
+    if found.good and work.hand_over is not None:
+        _give(draft, work)
+    elif found.good:
         _remove(draft, work)
     else:
         _until_late(draft, work, found)
 
 
-def _looked(draft: Draft, wanted: Named) -> Verdict:
-    """What the pod that looks has found; it is made where it is not there."""
-    seen = draft.observed
+def _give(draft: Draft, work: DriverWork) -> None:
+    """Nobody of the cluster's, and nothing of the module's, uses the node's driver: it is theirs who want it."""
+    draft.write(move(work, "HandedOver", draft.now, reason=None, message=None))
+    event(draft, names.EVENT_NODE_HANDED_OVER, f"the node is handed over to {work.hand_over}", "Normal")
+
+
+def _looked(draft: Draft, work: DriverWork, wanted: Named) -> Verdict:
+    """What the pod that looks has found; it is made where it is not there.
+
+    Whoever has the node handed over looks after the processes of its host.
+    """
+    seen, is_handed_over = draft.observed, work.hand_over is not None
     check = next((pod for pod in seen.checks if pod.name == wanted.name), None)
     if check is None:
-        make_objects(draft, (CONFIGMAP, seen.objects.configmap))  # which it mounts
+        if not is_handed_over:
+            make_objects(draft, (CONFIGMAP, seen.objects.configmap))  # which it mounts
         draft.plan.add(Apply(Ref(POD, wanted.name, names.NAMESPACE), wanted.body))
         return LOOKING
-    found = released(check, {pod.metadata.uid for pod in seen.driver_pods}, draft.node.name)
+    found = released(check, {pod.metadata.uid for pod in seen.driver_pods}, draft.node.name, by_pods=is_handed_over)
     if found == PENDING:
         return LOOKING
     if not found.good:
@@ -131,7 +144,8 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     """The point of no return: what comes next is there before the driver goes."""
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
-    draft.write(move(work, "Removing", draft.now))
+    # What befell a card before this moment is not the next driver's doing.
+    draft.write(move(work, "Removing", draft.now, baseline=baseline(draft.observed.devices)))
     take_label(draft)
 
 

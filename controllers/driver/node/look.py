@@ -77,8 +77,11 @@ def verdict(pod: Pod, target: Install, spec: GPUDriverSpec, node: str, *, serves
         return _failed(look, node)
 
 
-def released(pod: Pod, drivers: Collection[str], node: str) -> Verdict:
-    """Whether nobody but the pods of drivers holds the driver open, by a pod that has looked. `drivers`: their uids."""
+def released(pod: Pod, drivers: Collection[str], node: str, *, by_pods: bool = False) -> Verdict:
+    """Whether nobody but the pods of drivers holds the driver open, by a pod that has looked. `drivers`: their uids.
+
+    `by_pods`: whether processes of the host may.
+    """
     ended = _end(pod, LOOK)
     if ended is None:
         return _ended_early(pod, node)
@@ -88,7 +91,7 @@ def released(pod: Pod, drivers: Collection[str], node: str) -> Verdict:
         found = adapter(Look).validate_json(ended.message)
     except ValidationError:
         return _failed(ended, node)
-    holders = tuple(one for one in found.holders if one.pod_uid not in drivers)
+    holders = tuple(one for one in found.holders if one.pod_uid not in drivers and (one.pod_uid or not by_pods))
     if not holders:
         return GOOD
     message = f"the driver of node {node} is held open by {process_names(holders)}: end them"

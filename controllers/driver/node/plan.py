@@ -17,6 +17,7 @@ from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.due import is_asked, is_due, time_to_retry
 from controllers.driver.node.failed import obey_retry, reconsider
+from controllers.driver.node.hand_over import asked_by, hand_over
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.removing import remove
 from controllers.driver.node.returned import stay
@@ -44,6 +45,8 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
     draft = Draft(seen, seen.node, seen.inventory, now, PlanBuilder(), work)
     if work is not None and work.node_uid != seen.node.metadata.uid:
         draft.write(None)  # it was done to another machine of this name
+    elif work is not None and work.hand_over is not None:
+        hand_over(draft, work)
     elif work is not None and (step := STEPS.get(work.phase)) is not None:
         step(draft, work)
     elif isinstance(seen.choice, Unknown):
@@ -111,8 +114,8 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     if label is not None and _is_served(seen, label):
         return  # it has a driver of ours; another revision comes with a roll-out
-    if seen.report is None:
-        return  # nobody knows what is there
+    if seen.report is None or asked_by(draft.node):
+        return  # nobody knows what is there; or a person is to have the node before a driver comes onto it
     if isinstance(seen.choice, Blocked):
         block(draft, None, driver, seen.choice)
     elif label is None and seen.report.driver_version:

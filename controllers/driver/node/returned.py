@@ -11,7 +11,7 @@ from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.failing import fail
-from controllers.driver.node.health import is_as_asked, verdict
+from controllers.driver.node.health import is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import EVIDENCE_MAX, defer_for
 from controllers.driver.node.work import ended
@@ -29,7 +29,7 @@ def come_back(draft: Draft, work: DriverWork) -> None:
     at = order.index(work.phase)
     if at < order.index("Relayout") and not is_as_asked(seen.devices):
         draft.write(move(work, "Relayout", draft.now))
-    elif at < order.index("Returning") and not _is_offered(seen):
+    elif at < order.index("Returning") and not is_offered(seen):
         draft.write(move(work, "Returning", draft.now))
     elif work.undoes is not None:
         _roll_back(draft, work)
@@ -43,9 +43,18 @@ def stay(draft: Draft, work: DriverWork) -> None:
     kernel = draft.node.status.node_info.kernel_version
     if label is None or label != work.to or not serves(label, kernel):
         draft.write(None)  # changed by hand, or the node runs another kernel by now: it is begun anew
-    elif (found := verdict(seen)) is not None:
+    elif (found := verdict(seen, draft.now)) is not None:
         fail(draft, work, found)
-    elif work.phase == "Soaking":
+    else:
+        if (soon := verdict_in(seen, draft.now)) is not None:
+            draft.plan.requeue_within(soon)
+        _go_on(draft, work)
+
+
+def _go_on(draft: Draft, work: DriverWork) -> None:
+    """Nothing speaks against the driver, as yet."""
+    seen = draft.observed
+    if work.phase == "Soaking":
         _soak(draft, work)
     elif _is_through(seen, work) or (left := time_left(work.deadline, draft) if work.deadline else 0.0) <= 0:
         come_back(draft, work)
@@ -55,10 +64,10 @@ def stay(draft: Draft, work: DriverWork) -> None:
 
 def _is_through(seen: ObservedNode, work: DriverWork) -> bool:
     """Whether what the phase waits for has come."""
-    return is_as_asked(seen.devices) if work.phase == "Relayout" else _is_offered(seen)
+    return is_as_asked(seen.devices) if work.phase == "Relayout" else is_offered(seen)
 
 
-def _is_offered(seen: ObservedNode) -> bool:
+def is_offered(seen: ObservedNode) -> bool:
     """Whether the node serves, and every card that is in a pool is offered again."""
     members = (one for one in seen.devices if one.status.pool_ref is not None)
     return in_service(seen) and all(one.status.published is not None for one in members)

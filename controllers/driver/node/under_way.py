@@ -20,7 +20,7 @@ from controllers.driver.node.draft import (
     time_left,
 )
 from controllers.driver.node.failing import fail
-from controllers.driver.node.health import verdict
+from controllers.driver.node.health import verdict, verdict_in
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.returned import come_back
 from controllers.driver.node.states import STATES, limit_of
@@ -54,21 +54,14 @@ def finish(draft: Draft, work: DriverWork) -> None:
         _restarted(draft, work)
     elif found.serves and work.phase == "Installing":
         _advance(draft, work, "Validating")
+    elif (wrong := verdict(draft.observed, draft.now)) is not None:
+        fail(draft, work, wrong)
     elif found.serves and is_done(draft.observed):
-        _evaluate(draft, work)
+        done(draft, work)
     elif found.fault is not None:
         fail(draft, work, found)
     else:
         _overdue(draft, work, found)
-
-
-def _evaluate(draft: Draft, work: DriverWork) -> None:
-    """The node serves; where a driver was replaced, its cards must be as well as they were."""
-    failed = verdict(draft.observed) if work.wave is not None else None
-    if failed is not None:
-        fail(draft, work, failed)
-    else:
-        done(draft, work)
 
 
 def keep(draft: Draft, work: DriverWork) -> None:
@@ -119,9 +112,10 @@ def done(draft: Draft, work: DriverWork) -> None:
 def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
     """The phase's limit: what was last seen is why."""
     left = time_left(work.deadline, draft) if work.deadline is not None else None
+    for soon in (left, verdict_in(draft.observed, draft.now)):
+        if soon is not None and soon > 0:
+            draft.plan.requeue_within(soon)
     if left is None or left > 0:
-        if left is not None:
-            draft.plan.requeue_within(left)
         return
     if work.phase == "Validating":
         found = _not_validated(draft.observed)

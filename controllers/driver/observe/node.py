@@ -10,10 +10,11 @@ from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.variant import object_name
 from controllers.driver.caches import BY_NODE, is_used
 from controllers.driver.node.states import UNDER_WAY
-from controllers.driver.observe.objects import check_of, objects_of
+from controllers.driver.observe.objects import check_of, look_of, objects_of
 from controllers.driver.observe.roll import recalled, way_back
 from controllers.driver.observe.slots import slots_of
 from controllers.driver.observe.target import bounded_target, target_of, version_of
+from controllers.driver.observe.users import users_on
 from controllers.driver.views import Named, Objects, ObservedNode, Slots
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         pod=_pod_of(pods, wanted),
         driver_pods=tuple(pod for pod in pods if pod.daemonset is not None),
         devices=tuple(caches.devices.by(BY_NODE, name)),
+        users=users_on(caches, name),
+        refusals=sources.refusals,
         way_back=back,
         recalled=recalled(sources, driver, node, work, target),
         objects=objects_of(sources, driver, target) if made and driver and target else Objects(),
@@ -77,7 +80,11 @@ def _clearing_check(
     sources: Sources, name: str, driver: GPUDriver | None, target: Install | None, work: DriverWork | None
 ) -> Named | None:
     """The pod that looks before the driver goes; None for a node that is not that far."""
-    if driver is None or target is None or work is None or work.phase != "Clearing":
+    if driver is None or work is None or work.phase != "Clearing":
+        return None
+    if work.hand_over is not None:
+        return look_of(sources, name, driver)
+    if target is None:
         return None
     return check_of(sources, name, driver, target, clearing=True)
 

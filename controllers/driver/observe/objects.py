@@ -28,6 +28,11 @@ def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install, *,
     return Named(build.check_name(name, target, clearing=clearing), body)
 
 
+def look_of(sources: Sources, name: str, driver: GPUDriver) -> Named:
+    """The pod that looks at a node before a person has it."""
+    return Named(build.look_name(name), build.look_pod(driver, name, sources.agent_image))
+
+
 def objects_of(sources: Sources, driver: GPUDriver, target: Install, *, all_of_them: bool = False) -> Objects:
     """A variant's objects as they are built, those that are not there or `all_of_them`."""
     key = f"{names.NAMESPACE}/{target.variant.object_name}"

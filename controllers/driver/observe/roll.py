@@ -68,14 +68,27 @@ def recalled(
         return None
     if driver is None or driver.name != work.driver:
         return f"GPUDriver {work.driver} does not bring drivers onto it any more"
+    paused = is_paused(driver, node, sources.clock())
+    if work.hand_over is not None or node.metadata.annotations.get(names.HAND_OVER):
+        return _recalled_for(work, node, driver, is_paused=paused)
     if target is None or target.variant.value != work.to:
         return "another driver is wanted there by now, or none"
     why = (
         (not may_start(node), "it is cordoned, or about to be taken away"),
-        (is_paused(driver, node, sources.clock()), f"GPUDriver {driver.name} is paused, or the node is"),
+        (paused, f"GPUDriver {driver.name} is paused, or the node is"),
         (_is_halted(sources, driver, work, target.variant.revision), f"revision {target.variant.revision} is halted"),
     )
     return next((said for holds, said in why if holds), None)
+
+
+def _recalled_for(work: DriverWork, node: Node, driver: GPUDriver, *, is_paused: bool) -> str | None:
+    """The same of a node that a person wants, for whom it may be cordoned, and whatever driver is wanted there."""
+    who = node.metadata.annotations.get(names.HAND_OVER)
+    if not who:
+        return f"{work.hand_over} does not want it any more"
+    if is_paused:
+        return f"GPUDriver {driver.name} is paused, or the node is"
+    return None if work.hand_over is not None else f"{who} wants it, and gets it as soon as it is its turn"
 
 
 def _is_halted(sources: Sources, driver: GPUDriver, work: DriverWork, revision: str) -> bool:

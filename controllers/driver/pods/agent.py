@@ -25,10 +25,10 @@ _ENVIRONMENT = {
 SENTINEL = "/host-run"
 
 
-def look(given: Inputs) -> Json:
-    """The container that looks at the node and changes nothing."""
+def look(image: str) -> Json:
+    """The container that looks at the node and changes nothing. `image`: the agent's."""
     mounts = [one | {"readOnly": True} for one in host.AGENT if one["name"] != "run-nvidia"]
-    return _container(given, LOOK, [], mounts)
+    return _container(image, LOOK, [], mounts)
 
 
 def prepare(given: Inputs) -> Json:
@@ -41,7 +41,7 @@ def prepare(given: Inputs) -> Json:
     if given.reboot_sentinel:
         flags.append(f"--reboot-sentinel={SENTINEL}/reboot-required")
         mounts.append(mount("run", SENTINEL))
-    return _container(given, PREPARE, flags, mounts)
+    return _container(given.agent_image, PREPARE, flags, mounts)
 
 
 def volumes(given: Inputs) -> tuple[str, ...]:
@@ -49,10 +49,10 @@ def volumes(given: Inputs) -> tuple[str, ...]:
     return ("host", "sys", *(("run",) if given.reboot_sentinel else ()))
 
 
-def _container(given: Inputs, verb: str, flags: list[str], mounts: list[Json]) -> Json:
+def _container(image: str, verb: str, flags: list[str], mounts: list[Json]) -> Json:
     return {
         "name": verb,
-        "image": given.agent_image,
+        "image": image,
         "command": ["python3", "-m", "nodeagent.driver", verb],
         "args": flags,
         "env": env(_ENVIRONMENT),

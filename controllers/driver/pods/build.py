@@ -33,6 +33,12 @@ CHECK_SECONDS: Final = 900
 """How long a check pod may take, pulling the image included."""
 GRACE_SECONDS: Final = 120
 """How long NVIDIA's program may take to stop the driver's daemons and to unload its modules."""
+_ENDS: Final[Json] = {
+    "restartPolicy": "Never",
+    "activeDeadlineSeconds": CHECK_SECONDS,
+    "terminationGracePeriodSeconds": 5,
+}
+"""Of a check pod."""
 _HASH_LENGTH: Final = 10
 _NODE_LENGTH: Final = 100
 
@@ -87,6 +93,15 @@ def configmap(driver: GPUDriver, choice: Install, *, files: Files = NO_FILES) ->
 def check_name(node: str, choice: Install, *, clearing: bool = False) -> str:
     """Name of the check pod of a node for a variant; `clearing`: of the one that looks before a driver goes."""
     text = f"{node}/{choice.variant.value}/{choice.image}{'/clearing' if clearing else ''}"
+    return _check_name(node, text)
+
+
+def look_name(node: str) -> str:
+    """Name of the pod that looks at a node before a person has it."""
+    return _check_name(node, f"{node}//hand-over")
+
+
+def _check_name(node: str, text: str) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
     return f"gpu-driver-check-{node[:_NODE_LENGTH].rstrip('-.')}-{digest}"
 
@@ -107,7 +122,23 @@ def check_pod(
     There is one more container for the image of each module beside the driver.
     """
     given = Inputs(driver, choice, agent_image, files, cluster_proxy)
-    owner = {
+    labels = _labels(given, CHECK_COMPONENT) | {names.DRIVER_VARIANT: choice.variant.value}
+    spec = _check(given) | {"nodeName": node}
+    return {"metadata": {"labels": labels, "ownerReferences": [_owner(driver)]}, "spec": spec}
+
+
+def look_pod(driver: GPUDriver, node: str, agent_image: str) -> Json:
+    """The pod that looks at the node alone, whatever driver it has; it ends by itself and changes nothing."""
+    labels = module_labels(
+        CHECK_COMPONENT,
+        **{names.LABEL_APP: f"gpu-{CHECK_COMPONENT}", names.LABEL_DRIVER: driver_label(driver.metadata.name)},
+    )
+    spec = _common(driver) | _ENDS | {"containers": [agent.look(agent_image)], "volumes": host.volumes("host", "sys")}
+    return {"metadata": {"labels": labels, "ownerReferences": [_owner(driver)]}, "spec": spec | {"nodeName": node}}
+
+
+def _owner(driver: GPUDriver) -> Json:
+    return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "GPUDriver",
         "name": driver.metadata.name,
@@ -115,9 +146,6 @@ def check_pod(
         "controller": True,
         "blockOwnerDeletion": False,
     }
-    labels = _labels(given, CHECK_COMPONENT) | {names.DRIVER_VARIANT: choice.variant.value}
-    spec = _check(given) | {"nodeName": node}
-    return {"metadata": {"labels": labels, "ownerReferences": [owner]}, "spec": spec}
 
 
 def driver_label(name: str) -> str:
@@ -139,16 +167,16 @@ def _labels(given: Inputs, component: str) -> dict[str, str]:
     )
 
 
-def _common(given: Inputs) -> Json:
+def _common(driver: GPUDriver) -> Json:
     # By name, since those of a ServiceAccount count only for pods that name none. One that is not there is passed over.
-    secrets = [{"name": name} for name in (*given.driver.spec.image.pull_secrets, names.REGISTRY_SECRET)]
+    secrets = [{"name": name} for name in (*driver.spec.image.pull_secrets, names.REGISTRY_SECRET)]
     made: Json = ON_EVERY_NODE | {"hostPID": True, "automountServiceAccountToken": False}
     return made | {"imagePullSecrets": secrets}
 
 
 def _pod(given: Inputs) -> Json:
     hosts = (*agent.volumes(given), *(one["name"] for one in host.DRIVER))
-    return _common(given) | {
+    return _common(given.driver) | {
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "initContainers": [agent.prepare(given)],
         "containers": [containers.driver(given), *containers.beside(given)],
@@ -174,13 +202,14 @@ def _check(given: Inputs) -> Json:
         | environment.secret(given)
     )
     beside = [_pulled(given, image_of(one.name), one.image) for one in sidecars(given.driver.spec, given.choice)]
-    return _common(given) | {
-        "restartPolicy": "Never",
-        "activeDeadlineSeconds": CHECK_SECONDS,
-        "terminationGracePeriodSeconds": 5,
-        "containers": [image, *beside, agent.look(given)],
-        "volumes": [*host.volumes("host", "sys", "os-release"), *mounted.build_volumes(given)],
-    }
+    return (
+        _common(given.driver)
+        | _ENDS
+        | {
+            "containers": [image, *beside, agent.look(given.agent_image)],
+            "volumes": [*host.volumes("host", "sys", "os-release"), *mounted.build_volumes(given)],
+        }
+    )
 
 
 def _pulled(given: Inputs, name: str, image: str) -> Json:
