@@ -117,6 +117,7 @@ Reason = Literal[
     "GPUHoursSpent",
     "GfdNotReady",
     "GfdOverdue",
+    "HandedOver",
     "HardwareUnknown",
     "HeadersMissing",
     "Healthy",
