@@ -45,6 +45,7 @@ NODEFEATURERULE: Final = Resource(
 
 NODE: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 POD: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
+RESOURCECLAIM: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIGMAP: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SECRET: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)

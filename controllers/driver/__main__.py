@@ -14,6 +14,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver, Proxy
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, DaemonSet, Node
+from controllers.api.user_pod import ResourceClaim, UserPod, may_use_cards
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.driver.caches import Caches
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 DRIVERS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_DRIVER)
+USERS = Scope(fields=f"{names.TENANT_PODS},spec.nodeName!=", only=may_use_cards)
+"""Pods that are bound to a node and may use cards, found by what they ask for: no label says who does."""
 CONFIGS = Scope(
     namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT} notin (device-plugin,{MIG_MANAGER},dcgm-exporter)"
 )
@@ -49,9 +52,16 @@ async def wire(process: Process) -> None:
         pods=process.reflect(resources.POD, Pod, scope=DRIVERS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=DRIVERS),
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
+        users=process.reflect(resources.POD, UserPod, scope=USERS, second="pods that may use cards"),
+        claims=process.reflect(resources.RESOURCECLAIM, ResourceClaim, optional=True),
         pools=process.reflect(resources.GPUPOOL, Pool),
     )
-    world = World(caches, agent_image=process.args.agent_image, cluster_proxy=cluster_proxy(process.args))
+    world = World(
+        caches,
+        agent_image=process.args.agent_image,
+        cluster_proxy=cluster_proxy(process.args),
+        refusals=process.executor.refusals,
+    )
     reconciler = Reconciler(process, world)
     live = module_settings(process)
     live.subscribe(lambda settings: reconciler.settings_changed(settings, enabled=live.enabled))

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet, Node
+    from controllers.api.user_pod import ResourceClaim, UserPod
     from controllers.driver.records import Pod, Pool
     from controllers.runtime.store import Store
 
 BY_NODE, BY_VARIANT = "node", "variant"
+BY_CLAIM = "claim"
+"""Pods by the ResourceClaims that they have, `namespace/name`."""
 BY_PHASE, BY_DRIVER = "phase", "driver"
 BY_TRIAL = "trial"
 """Nodes that try a revision of a driver, by `trial_of`."""
@@ -38,12 +41,17 @@ class Caches:
     pods: Store[Pod]
     daemonsets: Store[DaemonSet]
     configmaps: Store[ConfigMap]
+    users: Store[UserPod]
+    """Pods that may use cards, on every node."""
+    claims: Store[ResourceClaim]
     pools: Store[Pool]
 
     def __post_init__(self) -> None:
         """Index what is asked for."""
         self.devices.index(BY_NODE, lambda device: (device.status.node_name or "",))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
+        self.users.index(BY_NODE, lambda pod: (pod.node or "",))
+        self.users.index(BY_CLAIM, lambda pod: tuple(pod.claims))
         self.nodes.index(BY_VARIANT, variants_of_node)
         self.inventories.index(BY_VARIANT, variants_of_work)
         self.inventories.index(BY_PHASE, _phase)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.domain.driver.choice import Choice, Install
     from controllers.domain.driver.overlaps import Overlap
+    from controllers.domain.driver.users import User
     from controllers.driver.records import Pod
+    from controllers.runtime.plan import Refusal
 
 Json = dict[str, Any]
 
@@ -85,6 +87,10 @@ class ObservedNode:
     """Pods of drivers on the node, those that are about to go among them."""
     devices: tuple[GPUDevice, ...] = ()
     """The node's cards."""
+    users: tuple[User, ...] = ()
+    """Pods that use the node's cards, and must leave before its driver does, lowest priority first."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """Evictions that the API server has refused of late, by the pod's uid."""
     way_back: Install | None = None
     """The driver that the node gets should the one that it is at, or is on its way to, fail there; None without one."""
     recalled: str | None = None

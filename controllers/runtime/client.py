@@ -23,9 +23,10 @@ from aiohttp.payload import BytesPayload
 from yaml import YAMLError
 from yarl import URL
 
+from controllers.api.resources import POD
 from controllers.runtime import metrics
 from controllers.runtime.connections import connector
-from controllers.runtime.errors import Invalid, Unreachable, from_answer, no_credentials
+from controllers.runtime.errors import ApiError, EvictionRefused, Invalid, Unreachable, from_answer, no_credentials
 from controllers.runtime.library import Configuration, config
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 REQUEST_TIMEOUT = 15.0  # seconds
 OK, MULTIPLE_CHOICES = 200, 300
+TOO_MANY_REQUESTS, INTERNAL_ERROR = 429, 500
 UNSENT = 400
 """What an API server would have answered."""
 
@@ -280,6 +282,26 @@ class Client:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         await self.request("DELETE", resource.path(namespace, name), body=body)
 
+    async def evict(self, name: str, namespace: str, *, uid: str, dry_run: bool = False) -> None:
+        """Ask for the eviction of exactly the pod with that uid, or whether it may be evicted now.
+
+        Raises EvictionRefused where a budget says no, NotFound where the pod is gone, Conflict where it is another one.
+        """
+        options: dict[str, Any] = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        query = {"dryRun": "All"} if dry_run else None
+        try:
+            await self.request("POST", POD.path(namespace, name, "eviction"), query=query, body=body)
+        except ApiError as error:
+            if _is_refusal(error):
+                raise EvictionRefused(error.status, error.reason, error.message) from error
+            raise
+
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         return URL(f"{self._base}{path}{'?' + urlencode(query) if query else ''}", encoded=True)
 
@@ -291,6 +313,17 @@ class Client:
             for setting in (await self._configuration.auth_settings()).values():
                 headers["Authorization"] = setting["value"]
         return headers
+
+
+def _is_refusal(error: ApiError) -> bool:
+    """Whether an answer to an eviction is about the pod.
+
+    A server that has too much to do answers 429, too, but in plain words; where a pod has several budgets the API
+    server cannot evict it, and says so with 500.
+    """
+    return (error.status == TOO_MANY_REQUESTS and error.reason == "TooManyRequests") or (
+        error.status == INTERNAL_ERROR and "PodDisruptionBudget" in error.message
+    )
 
 
 class Answer(aiohttp.ClientResponse):

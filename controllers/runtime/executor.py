@@ -21,8 +21,19 @@ from pydantic import ValidationError
 
 from controllers.api.record import adapter
 from controllers.runtime import expiring, metrics
-from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
-from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, JSONPatch, Merge, Precondition
+from controllers.runtime.errors import Busy, Conflict, EvictionRefused, LostLeadership, NotFound, Retry, Unreachable
+from controllers.runtime.plan import (
+    Action,
+    Apply,
+    Delete,
+    EmitEvent,
+    Evict,
+    JSONPatch,
+    Merge,
+    Precondition,
+    Refusal,
+    refused_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +51,8 @@ log = structlog.get_logger()
 STATUS_TRIES = 5
 READS_AT_ONCE = 16
 WRITES_AT_ONCE = 16
+REFUSED_FOR = 600.0
+"""Seconds for which a refusal is remembered."""
 DELETED_FOR = 60.0
 """Seconds for which a deletion is not repeated. A uid never comes back, but in an etcd that was restored."""
 
@@ -51,6 +64,8 @@ class Executor:
         """Prepare; `register_cache` adds the stores that learn from our writes."""
         self._client, self._manager, self._recorder = client, manager, recorder
         self._stores: dict[str, tuple[Store[Any], TypeAdapter[Any]]] = {}
+        self.refusals: dict[str, Refusal] = {}
+        """Evictions that were refused of late, by the pod's uid: when they are asked for again, and what to tell."""
         self._deleted: dict[str, float] = {}  # uids by when they were, in monotonic seconds and in that order
 
     def register_cache(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
@@ -110,6 +125,8 @@ class Executor:
                 await self._json_patch(action)
             case Delete():
                 await self._delete(action)
+            case Evict():
+                await self._evict(action)
 
     async def _apply(self, action: Apply, uid: str | None) -> str | None:
         """Returns the object's uid where its store can tell it."""
@@ -197,6 +214,35 @@ class Executor:
         else:
             metrics.WRITES.labels(ref.resource.kind, "delete").inc()
         self._deleted[ref.uid] = time.monotonic()
+
+    async def _evict(self, action: Evict) -> None:
+        """Raises Retry where a budget refuses it: that is an answer like any other, and no error."""
+        ref = action.ref
+        if ref.uid is None:
+            msg = f"an eviction of {ref.resource.kind} {ref.name} without a uid"
+            raise ValueError(msg)
+        if self._was_deleted(ref.uid):
+            return
+        try:
+            await self._client.evict(ref.name, ref.namespace or "", uid=ref.uid, dry_run=action.dry_run)
+        except EvictionRefused as error:
+            raise Retry(self._refused(ref.uid, error.message), error.message) from error
+        except NotFound:
+            pass  # it has ended by itself
+        if not action.dry_run:
+            self.refusals.pop(ref.uid, None)
+            metrics.WRITES.labels(ref.resource.kind, "evict").inc()
+            self._deleted[ref.uid] = time.monotonic()
+
+    def _refused(self, uid: str, message: str) -> float:
+        """Remember a refusal; returns the seconds after which the pod is asked for again."""
+        now = time.time()
+        for known in [known for known, one in self.refusals.items() if one.at < now - REFUSED_FOR]:
+            del self.refusals[known]
+        before = self.refusals.get(uid)
+        times = before.times + 1 if before is not None else 1
+        self.refusals[uid] = Refusal(now, times, message)
+        return refused_for(times)
 
     def _was_deleted(self, uid: str) -> bool:
         """Whether we have deleted it already: until the watch tells so, each plan has it deleted once more."""

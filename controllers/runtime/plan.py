@@ -6,7 +6,7 @@ The executor carries a plan out; see `controllers.runtime.executor` for what eac
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
@@ -79,6 +79,47 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask for the eviction of exactly the pod of that uid, which its budgets (PodDisruptionBudget) may refuse.
+
+    A refusal is remembered (`Refusal`) and ends the plan without a word: it is made anew after a while. A pod that is
+    gone is no error.
+    """
+
+    ref: Ref
+    dry_run: bool = False
+    """Whether it is only asked whether the pod may be evicted now."""
+    parallel_safe: bool = False
+    """As of `Apply`."""
+
+
+REFUSED_FIRST: Final = 5.0
+REFUSED_MAX: Final = 60.0
+"""Seconds after which a pod is asked for again whose eviction was refused: doubled each time, up to this."""
+
+
+def refused_for(times: int) -> float:
+    """Seconds after which a pod is asked for again whose eviction was refused so often in a row."""
+    return float(min(REFUSED_MAX, REFUSED_FIRST * 2 ** min(times - 1, 10)))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An eviction that the API server has refused."""
+
+    at: float
+    """When it last did, in epoch seconds."""
+    times: int
+    """How often in a row."""
+    message: str
+    """What it said."""
+
+    def left(self, now: float) -> float:
+        """Seconds until the pod is asked for again; 0 where that is now."""
+        return max(0.0, self.at + refused_for(self.times) - now)
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """A Kubernetes Event about an object, for people; sent after the writes before it."""
 
@@ -104,7 +145,7 @@ class Precondition:
     fields: str | None = None
 
 
-Action = Apply | Merge | JSONPatch | Delete | EmitEvent | Precondition
+Action = Apply | Merge | JSONPatch | Delete | Evict | EmitEvent | Precondition
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from controllers.api import names, resources, system_facts
@@ -15,6 +16,7 @@ from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.record import to_json
 from controllers.api.settings import DriverSettings
 from controllers.api.system_facts import SystemFacts
+from controllers.api.user_pod import ResourceClaim, UserPod, may_use_cards
 from controllers.driver.caches import Caches
 from controllers.driver.drivers.plan import plan_driver
 from controllers.driver.missing import Missing
@@ -23,10 +25,11 @@ from controllers.driver.node.plan import plan_node
 from controllers.driver.records import Pod, Pool
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World
-from controllers.runtime.plan import Plan
+from controllers.runtime.plan import Plan, Refusal
 from tests.kit import cluster, conditions, objects, reports
 from tests.kit.cluster import ConflictError
 from tests.kit.objects import LONG_AGO, condition
+from tests.kit.storage import cache
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "drivers": (resources.GPUDRIVER, GPUDriver),
@@ -37,8 +40,15 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pods": (resources.POD, Pod),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
     "configmaps": (resources.CONFIGMAP, ConfigMap),
+    "users": (resources.POD, UserPod),
+    "claims": (resources.RESOURCECLAIM, ResourceClaim),
     "pools": (resources.GPUPOOL, Pool),
 }
+SCOPES: dict[str, Callable[[Any], bool]] = {
+    "pods": lambda pod: pod.metadata.namespace == names.NAMESPACE,
+    "users": lambda pod: pod.metadata.namespace != names.NAMESPACE and may_use_cards(pod),
+}
+"""Which pods a cache has."""
 VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"
 SAID = ("ManagedDisabled", "ManagedElsewhere", "ReadyForPooling")
@@ -59,6 +69,8 @@ class Cluster(cluster.Cluster):
         """How a driver ends on a node, by node or by version: an exit code with a message, or `hangs`, `unfit`."""
         self.silent: set[str] = set()
         """Nodes on which kubelet does nothing."""
+        self.refusals: dict[str, Refusal] = {}
+        """Evictions that were refused."""
         self.missing = Missing()
         self.absent = ""
         """What images have in their name that the registry does not have; empty where it has all."""
@@ -224,7 +236,10 @@ class Cluster(cluster.Cluster):
 
     def view(self) -> World:
         """A process that has just started."""
-        world = World(Caches(**self.stores(KINDS)), clock=lambda: self.now)
+        stores = self.stores(KINDS)
+        for name, keeps in SCOPES.items():
+            stores[name] = cache("Pod", filter(keeps, stores[name]))
+        world = World(Caches(**stores), clock=lambda: self.now, refusals=self.refusals)
         world.settings, world.enabled, world.missing = self.settings, self.enabled, self.missing
         return world
 

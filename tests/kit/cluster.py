@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, JSONPatch, Merge, Precondition
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Evict, JSONPatch, Merge, Precondition
 from tests.kit import patches
 from tests.kit.lists import is_meant
 from tests.kit.objects import NOW
@@ -19,6 +19,10 @@ from tests.kit.storage import Json, Key, Storage, key_of
 
 class ConflictError(Exception):
     """A precondition did not hold."""
+
+
+class RefusedError(ConflictError):
+    """A budget of a pod does not let it be evicted now."""
 
 
 class Cluster(Storage):
@@ -66,6 +70,9 @@ class Cluster(Storage):
         if isinstance(action, Delete):
             self._delete(action, key, old)
             return
+        if isinstance(action, Evict):
+            self._evict(action, key, old)
+            return
         uid = ref.uid or uids.get(key)
         if old is None and (not isinstance(action, Apply) or uid is not None or action.subresource):
             raise ConflictError(key)
@@ -84,6 +91,18 @@ class Cluster(Storage):
         if action.resource_version not in (None, old["metadata"]["resourceVersion"]):
             raise ConflictError(key)
         del self.objects[key]
+
+    def evicted(self, action: Evict, pod: Json) -> None:
+        """What a pod's budgets say: raises RefusedError where it may not be evicted now."""
+
+    def _evict(self, action: Evict, key: Key, old: Json | None) -> None:
+        if old is None:
+            return
+        if old["metadata"]["uid"] != action.ref.uid:
+            raise ConflictError(key)
+        self.evicted(action, old)
+        if not action.dry_run:
+            del self.objects[key]
 
     def _write(self, action: Apply | Merge | JSONPatch, manager: str, key: Key, new: Json) -> None:
         """What a write makes of an object."""

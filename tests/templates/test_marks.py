@@ -79,6 +79,7 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}),
     (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}),
     (DRIVER, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}),
+    (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_TAINTED: "main"}}}),
     (DRIVER, GPUDRIVER, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_DRIVER]}}),
     (DRIVER, GPUDRIVER, {"metadata": {"annotations": {names.RESUME: None}}}),
 ]
@@ -118,6 +119,7 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (POOL, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}, f"label {names.DRIVER_VARIANT}"),
     (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}, f"annotation {names.DRIVER_RETRY}"),
     (POOL, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}, f"taint {names.DRIVER_TAINT}"),
+    (POOL, NODE, {"metadata": {"annotations": {names.DRIVER_TAINTED: "main"}}}, f"annotation {names.DRIVER_TAINTED}"),
     (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: "x"}}}, f"annotation {names.DRIVER_RETRY}"),
     (DRIVER, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None}}}, "label gpu.deckhouse.io/pool.a"),
     (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_OPT_OUT: "true"}}}, f"label {names.DRIVER_OPT_OUT}"),

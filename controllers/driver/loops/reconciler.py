@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.kube import Node
 from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
+from controllers.driver.caches import BY_CLAIM, drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.rollout import RolloutController
 from controllers.driver.loops.variants import VariantController
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.agent_report import Report
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, DaemonSet
     from controllers.api.settings import Settings
+    from controllers.api.user_pod import ResourceClaim, UserPod
     from controllers.driver.records import Pod, Pool
     from controllers.driver.world import World
     from controllers.runtime.controller import Controller
@@ -53,6 +56,8 @@ class Reconciler:
         caches.inventories.subscribe(self._inventory_changed)
         caches.devices.subscribe(self._device_changed)
         caches.pods.subscribe(self._pod_changed)
+        caches.users.subscribe(self._user_changed)
+        caches.claims.subscribe(self._claim_changed)
         caches.daemonsets.subscribe(self._daemonset_changed)
         caches.configmaps.subscribe(self._configmap_changed)
         caches.pools.subscribe(self._pool_changed)
@@ -135,6 +140,22 @@ class Reconciler:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.nodes.controller.add_all({pod.node for pod in (old, new) if pod is not None and pod.node})
+
+    def _user_changed(self, old: UserPod | None, new: UserPod | None) -> None:
+        self._users_changed(pod for pod in (old, new) if pod is not None)
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        found = new or old
+        if found is not None:
+            self._users_changed(self._world.caches.users.by(BY_CLAIM, found.key))
+
+    def _users_changed(self, pods: Iterable[UserPod]) -> None:
+        """Pods come and go by the thousand: they matter to a node at work, and to the order in which others begin."""
+        for node in {pod.node for pod in pods if pod.node}:
+            self._world.roster.forget(node)
+            inventory = self._world.caches.inventories.get(node)
+            if inventory is not None and inventory.status.driver_work is not None:
+                self.nodes.controller.add(node)
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         self.variants.daemonset_changed(old, new)

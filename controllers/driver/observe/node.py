@@ -14,6 +14,7 @@ from controllers.driver.observe.objects import check_of, look_of, objects_of
 from controllers.driver.observe.roll import recalled, way_back
 from controllers.driver.observe.slots import slots_of
 from controllers.driver.observe.target import bounded_target, target_of, version_of
+from controllers.driver.observe.users import users_on
 from controllers.driver.views import Named, Objects, ObservedNode, Slots
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         pod=_pod_of(pods, wanted),
         driver_pods=tuple(pod for pod in pods if pod.daemonset is not None),
         devices=tuple(caches.devices.by(BY_NODE, name)),
+        users=users_on(caches, name),
+        refusals=sources.refusals,
         way_back=back,
         recalled=recalled(sources, driver, node, work, target),
         objects=objects_of(sources, driver, target) if made and driver and target else Objects(),

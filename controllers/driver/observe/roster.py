@@ -9,12 +9,13 @@ from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.driver.caches import BY_NODE
 from controllers.driver.node.begin import may_start
 from controllers.driver.node.work import last_of
+from controllers.driver.observe.users import users_on
 from controllers.driver.rollout.observed import Facts, Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.domain.driver.users import User
     from controllers.driver.caches import Caches
 
 
@@ -53,13 +54,16 @@ class Roster:
             in_service=in_service,
             has_left=not in_service and (left or bool(pools)),
             may_start=may_start(node),
-            load=_load(devices),
+            load=_load(users_on(self._caches, name)),
             last=last_of(node, inventory),
         )
 
 
-def _load(devices: Iterable[GPUDevice]) -> Load:
-    """Pods that kubelet says have cards, by whatever resource."""
-    ours = {(one.namespace, one.pod) for device in devices for one in device.status.allocations}
-    theirs = {(one.namespace, one.pod) for device in devices for one in device.status.foreign_allocations}
-    return Load(pods=len(ours | theirs))
+def _load(users: Iterable[User]) -> Load:
+    """What the start of a node costs pods that are there."""
+    there = [one for one in users if not one.is_leaving]
+    return Load(
+        pods=len(there),
+        priority=sum(one.priority for one in there),
+        jobs=frozenset(one.job for one in there if one.job),
+    )

@@ -16,11 +16,12 @@ from controllers.driver.observe.roster import Roster
 from controllers.driver.proofs import Proofs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from controllers.api.gpudriver import GPUDriver, Proxy
     from controllers.driver.caches import Caches
     from controllers.driver.decisions import Decision
+    from controllers.runtime.plan import Refusal
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class Sources:
     cluster_proxy: Proxy | None = None
     missing: Missing = field(default_factory=Missing)
     """Images that a registry does not have."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """Evictions that the API server has refused of late, by the pod's uid."""
     deleted_at: dict[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
     decisions: Decisions = field(init=False)
