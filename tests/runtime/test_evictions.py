@@ -12,10 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.api.record import adapter
-from controllers.api.resources import POD, Resource
+from controllers.api.resources import NAMESPACE, POD, Resource
 from controllers.api.user_pod import UserPod
 from controllers.runtime.controller import Controller
-from controllers.runtime.errors import AlreadyExists, Busy, Conflict, Retry
+from controllers.runtime.errors import AlreadyExists, Busy, Conflict, Forbidden, Retry
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Evict, Ref
@@ -123,6 +123,25 @@ async def test_two_budgets_of_one_pod_are_a_refusal(executor: Executor, pods: Po
     await pods.allow(1, "other")
     with pytest.raises(Retry, match="PodDisruptionBudget"):
         await executor.execute([Evict(pod)])
+
+    assert await pods.leaving() == set()
+
+
+async def test_a_pod_of_a_namespace_that_is_deleted_is_a_refusal(executor: Executor, pods: Pods) -> None:
+    pod = await pods.run("a")
+    await pods.client.request("DELETE", NAMESPACE.path(None, pods.namespace))
+    with pytest.raises(Retry, match="being terminated"):
+        await executor.execute([Evict(pod)])
+
+
+async def test_a_right_that_is_missing_is_an_error(pods: Pods, client: Client) -> None:
+    pod = await pods.run("a")
+    nobody = client.anonymous()
+    try:
+        with pytest.raises(Forbidden):
+            await Executor(nobody, "tested", Recorder(nobody, "tested", "test")).execute([Evict(pod)])
+    finally:
+        await nobody.close()
 
     assert await pods.leaving() == set()
 

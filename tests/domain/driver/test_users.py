@@ -16,6 +16,7 @@ from tests.kit import objects
 
 POOL = names.resource_name("a")
 JOB = {"kind": "Job", "name": "job", "uid": "job-uid", "controller": True}
+BACK = "its DaemonSet would bring it back"
 NODE = {"kind": "Node", "name": "n1", "uid": "n1-uid", "controller": True}
 
 
@@ -189,6 +190,12 @@ def test_a_cache_has_those_that_may_use_cards(made: UserPod, is_kept: bool) -> N
         ([], [], Drain(), "nothing makes it anew"),
         ([], [{**JOB, "controller": False}], Drain(), "nothing makes it anew"),
         ([], [], Drain(bare="Evict"), None),
+        (
+            [],
+            [{**JOB, "kind": "DaemonSet"}],
+            Drain(bare="Evict", local_data="Evict"),
+            "its DaemonSet would bring it back",
+        ),
     ],
 )
 def test_who_is_waited_for(
