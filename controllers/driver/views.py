@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controllers.domain.driver.choice import Choice, Install
     from controllers.domain.driver.overlaps import Overlap
     from controllers.domain.driver.users import User
+    from controllers.domain.driver.waves import Progress, Stage
     from controllers.driver.records import Pod
     from controllers.runtime.plan import Refusal
 
@@ -176,6 +177,22 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Rolled:
+    """How far a GPUDriver's roll-out is."""
+
+    waiting: Mapping[str, Reason] = field(default_factory=dict)
+    """Why nodes wait that are to get another driver, by name."""
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    """The wave of each kind of node."""
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    """Nodes of each kind, counted by how far they are."""
+    spent: Mapping[str, int] = field(default_factory=dict)
+    """Cards times seconds out of service in works of the last 24 hours, by the hour in which they ended."""
+    eta: float | None = None
+    """When all nodes will have the revision, in seconds since the epoch; None where that cannot be said."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedDriver:
     """One GPUDriver with its nodes."""
 
@@ -194,6 +211,8 @@ class ObservedDriver:
     """What it shares with other GPUDrivers."""
     missing: tuple[str, ...] = ()
     """ConfigMaps that it names and that are not there."""
+    rolled: Rolled = field(default_factory=Rolled)
+    """How its revision comes onto nodes that have a driver."""
     enabled: bool = True
     """Whether the module is, and brings drivers onto nodes."""
 

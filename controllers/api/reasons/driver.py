@@ -29,9 +29,8 @@ READY: Final = (
         "Ready",
         "False",
         "NodesOutdated",
-        "nodes have another revision of the driver than is wanted: this version of the module brings drivers onto "
-        "nodes that have none, and changes none that runs",
-        f"nothing needs to be done: they go on with what they have, and new nodes get what is wanted; {_WHO}",
+        "nodes serve with another revision of the driver than is wanted, which they get in their turn",
+        f"see `Progressing` for what they wait for; {_WHO}",
     ),
     Row(
         "Ready",

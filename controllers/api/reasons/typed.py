@@ -118,6 +118,7 @@ Reason = Literal[
     "GPUHoursSpent",
     "GfdNotReady",
     "GfdOverdue",
+    "HandedOver",
     "HardwareUnknown",
     "HeadersMissing",
     "Healthy",

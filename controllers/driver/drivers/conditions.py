@@ -32,13 +32,20 @@ NEXT_KERNEL_UNSERVED: Final = "NextKernelUnserved"
 MOVING: Final[tuple[Reason, ...]] = (
     "AwaitingSlot",
     "AwaitingProof",
+    "AwaitingWave",
+    "BudgetReached",
+    "PoolBudgetReached",
+    "GPUHoursSpent",
+    "AwaitingWindow",
+    "TooManyNodesOut",
+    "PoolInMaintenance",
     "NodeCordoned",
     "NodeNotReady",
     "KernelChanged",
     "AwaitingFacts",
 )
 """What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
-HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad")
+HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad", "RolloutHalted")
 """What keeps all nodes until a person does something; likewise."""
 EXPLAINED: Final = 3
 """Reasons that a message explains one by one."""
@@ -80,7 +87,7 @@ def _ready(about: About) -> Finding:
 
 def _progressing(about: About) -> Finding:
     working = [place for place in about.places if place.word in BUSY and not place.is_waiting]
-    waiting = [place for place in about.places if place.word in BUSY and place.is_waiting]
+    waiting = [place for place in about.places if place.is_waiting]
     if working:
         counts = Counter(place.word for place in working)
         said = ", ".join(f"{counts[word]} in {word}" for word in sorted(counts))

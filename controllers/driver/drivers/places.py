@@ -53,7 +53,7 @@ class Place:
 
 def place_of(member: Member, seen: ObservedDriver) -> Place | None:
     """Where a node is; None where nobody knows enough of it yet."""
-    if member.work is not None and (found := _at_work(member.name, member.work)) is not None:
+    if member.work is not None and (found := _at_work(member, member.work, seen)) is not None:
         return found
     match member.choice:
         case Host() | OptedOut() as left:
@@ -61,19 +61,21 @@ def place_of(member: Member, seen: ObservedDriver) -> Place | None:
         case Install() | Unknown() if _is_without(member):
             return _waiting(member, seen)
         case Install() | Unknown() if member.label is not None and member.work is None:
-            return _labelled(member, member.label, seen.revision)
+            return _labelled(member, member.label, seen)
         case Blocked() as choice:
             word: Word = "Blocked" if member.label is None else "Outdated"
             return Place(member.name, word, choice.reason, choice.message)
     return None
 
 
-def _at_work(name: str, work: DriverWork) -> Place | None:
-    """A node whose work says all; None where it waits for its first driver."""
-    if work.phase not in TOLD and work.undoes is None:
-        waits = work.wave is not None or work.hand_over is not None
-        return Place(name, "Queued", "AwaitingSlot", since=work.since, is_waiting=True) if waits else None
-    return Place(name, _word(work), reason_of(work.reason), work.message, work.since)
+def _at_work(member: Member, work: DriverWork, seen: ObservedDriver) -> Place | None:
+    """A node that is at work; None where it waits for its first driver."""
+    if work.phase in TOLD:
+        return Place(member.name, _word(work), reason_of(work.reason), work.message, work.since)
+    if work.wave is None and work.hand_over is None:
+        return None
+    reason = seen.rolled.waiting.get(member.name, "AwaitingSlot")
+    return Place(member.name, _word(work), reason, work.message, work.since, is_waiting=True)
 
 
 def _word(work: DriverWork) -> Word:
@@ -82,13 +84,15 @@ def _word(work: DriverWork) -> Word:
     return "RollingBack" if undone else work.phase
 
 
-def _labelled(member: Member, label: str, revision: str) -> Place:
-    """A node that has a driver of ours and is left alone."""
+def _labelled(member: Member, label: str, seen: ObservedDriver) -> Place:
+    """A node that has a driver of ours and to which nothing is done."""
     last = member.last
     since = last.at if last is not None else None
     if last is not None and last.result == "Failed" and last.revision == revision_of(label):
         return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
-    current = revision_of(label) == revision and serves(label, member.kernel)
+    if (reason := seen.rolled.waiting.get(member.name)) is not None:
+        return Place(member.name, "Outdated", reason, since=since, is_waiting=True)
+    current = revision_of(label) == seen.revision and serves(label, member.kernel)
     return Place(member.name, "Current" if current else "Outdated", since=since)
 
 

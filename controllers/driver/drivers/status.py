@@ -14,6 +14,7 @@ from controllers.api.gpudriver import (
     GPUDriverStatus,
     RevisionStatus,
     RunningVersion,
+    Spent,
     StratumResult,
     StratumStatus,
 )
@@ -50,6 +51,8 @@ def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) ->
         counts=_counts(places),
         state=_state(seen, findings, places),
         strata=() if resumed else _strata(seen),
+        spent=tuple(Spent(hour=hour, gpu_seconds=cost) for hour, cost in seen.rolled.spent.items()),
+        eta=stamp(seen.rolled.eta) if seen.rolled.eta is not None else None,
         versions=tuple(
             RunningVersion(version=version, nodes=number)
             for version, number in sorted(versions.most_common(VERSIONS_MAX))
@@ -124,8 +127,17 @@ def _strata(seen: ObservedDriver) -> tuple[StratumStatus, ...]:
         canary = known.canary if known is not None and known.result == result != "Unproved" else None
         if canary is None:
             canary = shown.get(key) if result != "Unproved" else next(iter(trying[key]), None)
-        made.append(StratumStatus(key=key, nodes=nodes[key], canary=canary, result=result))
+        made.append(_stratum(seen, StratumStatus(key=key, nodes=nodes[key], canary=canary, result=result)))
     return tuple(sorted(made, key=lambda one: (one.result == "Unproved", -one.nodes, one.key))[:STRATA_MAX])
+
+
+def _stratum(seen: ObservedDriver, made: StratumStatus) -> StratumStatus:
+    """With its waves, where nodes get the revision in waves."""
+    at, counted = seen.rolled.stages.get(made.key), seen.rolled.progress.get(made.key)
+    if at is None or counted is None:
+        return made
+    wave = at.wave if counted.finished < counted.total else None
+    return replace(made, wave=wave, started=counted.started, finished=counted.finished)
 
 
 def _is_target(seen: ObservedDriver) -> bool:

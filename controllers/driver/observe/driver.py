@@ -8,6 +8,7 @@ from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.driver.caches import BY_DRIVER
 from controllers.driver.node.begin import may_start
+from controllers.driver.observe.rollout import rolled
 from controllers.driver.views import Member, ObservedDriver
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def observe_driver(sources: Sources, name: str) -> ObservedDriver | None:
         proofs.evidence(driver, wanted),
         decisions.overlap(name),
         sources.missing_contents(driver),
+        rolled(sources, name),
         sources.enabled,
     )
 

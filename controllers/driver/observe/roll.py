@@ -69,7 +69,8 @@ def recalled(
     if driver is None or driver.name != work.driver:
         return f"GPUDriver {work.driver} does not bring drivers onto it any more"
     paused = is_paused(driver, node, sources.clock())
-    if work.hand_over is not None or node.metadata.annotations.get(names.HAND_OVER):
+    # One that is on its way back from a revision that failed goes on: it is handed over with a driver that serves.
+    if work.hand_over is not None or (work.undoes is None and node.metadata.annotations.get(names.HAND_OVER)):
         return _recalled_for(work, node, driver, is_paused=paused)
     if target is None or target.variant.value != work.to:
         return "another driver is wanted there by now, or none"

@@ -11,7 +11,11 @@ from controllers.driver.caches import BY_PHASE
 from controllers.driver.drivers.results import remembered
 from controllers.driver.observe.roll import way_back
 from controllers.driver.observe.target import bounded_target
+from controllers.driver.rollout.counts import hours
+from controllers.driver.rollout.eta import eta
 from controllers.driver.rollout.observed import Candidate, Group, ObservedRollout, PoolRules
+from controllers.driver.rollout.plan import plan_rollout
+from controllers.driver.views import Rolled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,6 +65,16 @@ def observe_rollout(sources: Sources, name: str) -> ObservedRollout | None:
         percent=sources.max_unavailable_percent,
         looks=sources.settings.prefetch_parallel - sources.caches.inventories.count(BY_PHASE, "Preflight"),
     )
+
+
+def rolled(sources: Sources, name: str) -> Rolled:
+    """How far a GPUDriver's roll-out is, and what its nodes wait for."""
+    observed, now = observe_rollout(sources, name), sources.clock()
+    if observed is None:
+        return Rolled()
+    made = plan_rollout(observed, now)
+    costs = hours(observed.candidates, name, now)
+    return Rolled(made.waiting, made.stages, made.progress, costs, eta(observed, made, now))
 
 
 def _all(sources: Sources) -> Iterator[Facts]:

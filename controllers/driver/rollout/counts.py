@@ -8,7 +8,6 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import begun
-from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.waves import Progress
 from controllers.driver.node.states import TRYING
@@ -29,14 +28,9 @@ def stratum_of(candidate: Candidate) -> str:
     return (work.stratum if work is not None and work.stratum else None) or candidate.stratum
 
 
-def is_wanted(candidate: Candidate, revision: str) -> bool:
-    """Whether the node's label names the driver that it is to have."""
-    label = candidate.facts.label
-    if label is None:
-        return False
-    if isinstance(candidate.choice, Install):
-        return label == candidate.choice.variant.value
-    return revision_of(label) == revision
+def has_revision(facts: Facts, revision: str) -> bool:
+    """Whether the node's label names a driver of that revision, of whatever variant."""
+    return facts.label is not None and revision_of(facts.label) == revision
 
 
 def is_trying(facts: Facts, revision: str) -> bool:
@@ -58,7 +52,7 @@ def has_failed(facts: Facts, observed: ObservedRollout) -> bool:
 def is_started(candidate: Candidate, observed: ObservedRollout) -> bool:
     """Whether the node counts among those that have been begun."""
     facts = candidate.facts
-    return is_wanted(candidate, observed.revision) or is_trying(facts, observed.revision) or has_failed(facts, observed)
+    return has_revision(facts, observed.revision) or is_trying(facts, observed.revision) or has_failed(facts, observed)
 
 
 def progress(observed: ObservedRollout) -> dict[str, Progress]:
@@ -73,7 +67,7 @@ def progress(observed: ObservedRollout) -> dict[str, Progress]:
 def _count(into: Progress, candidate: Candidate, observed: ObservedRollout) -> None:
     facts = candidate.facts
     trying, failed = is_trying(facts, observed.revision), has_failed(facts, observed)
-    has = is_wanted(candidate, observed.revision)
+    has = has_revision(facts, observed.revision)
     into.total += 1
     if not (trying or failed or has):
         return

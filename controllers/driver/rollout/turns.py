@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from controllers.api import names
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.pause import paused_until
-from controllers.domain.driver.variant import serves
+from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.due import is_due
 from controllers.driver.rollout.counts import stratum_of
 
@@ -69,12 +69,12 @@ def _rolled(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
     label, kernel = one.facts.label, one.facts.node.status.node_info.kernel_version
     if label is None or not isinstance(one.choice, Install) or not serves(label, kernel):
         return None  # it has no driver that serves it, and gets one as a bare node does
-    wanted = one.choice.variant.value
-    if label == wanted:
-        return None
+    wanted = one.choice.variant
+    if revision_of(label) == wanted.revision:
+        return None  # a variant that was chosen before the one that would be chosen now serves as well
     if work is None:
         return "Begin"
-    if work.wave is None or work.to != wanted:
+    if work.wave is None or work.to != wanted.value:
         return None
     if work.phase == "Deferred" and is_due(work, one.facts.node, now):
         return "Begin"
