@@ -36,7 +36,7 @@ READERS = (
     "controllers/driver/node/validators.py",
     "controllers/driver/node/waiting.py",
 )
-"""Modules that make fields of what kubelet and programs on a node say of a container or a driver, of which there is no field."""
+"""Modules that make fields of what kubelet and programs on a node say, of which there is no field."""
 MAKERS = frozenset(
     {
         "CandidatePool",

@@ -62,6 +62,8 @@ class PodClaimStatus:
 
 def _on_disk(volumes: Any) -> bool:
     """Whether one of the volumes is an emptyDir that is not memory: what is in it ends with the pod."""
+    if isinstance(volumes, bool):
+        return volumes  # a record that is made from another one
     found = (volume.get("emptyDir") for volume in volumes or () if isinstance(volume, dict))
     return any(isinstance(made, dict) and made.get("medium") != "Memory" for made in found)
 

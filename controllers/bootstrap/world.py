@@ -150,7 +150,7 @@ def _named(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _has_condition(node: Node) -> bool:
-    return any(one.type == names.NODE_READY for one in node.status.conditions)
+    return any(one.type in names.NODE_CONDITIONS for one in node.status.conditions)
 
 
 def _is_disrupted(inventory: GPUNodeInventory) -> bool:

@@ -80,15 +80,16 @@ def marked_labels(node: Node) -> list[str]:
 def unmarked(node: Node) -> dict[str, Any]:
     """The merge patch that takes all labels and taints of ours off a node; empty where there are none."""
     labels, marks = marked_labels(node), taint_marks(node)
-    stay = [taint for taint in node.spec.taints if not is_ours(taint, marks)]
-    noted = names.POOL_TAINTS in node.metadata.annotations
+    noted = [key for key in (names.POOL_TAINTS, names.DRIVER_TAINTED) if key in node.metadata.annotations]
+    of_driver = names.DRIVER_TAINT if names.DRIVER_TAINTED in noted else None
+    stay = [taint for taint in node.spec.taints if not is_ours(taint, marks) and taint.key != of_driver]
     if not labels and not noted:
         return {}
     body: dict[str, Any] = {"metadata": {}}
     if labels:
         body["metadata"]["labels"] = dict.fromkeys(labels)
     if noted:
-        body["metadata"]["annotations"] = {names.POOL_TAINTS: None}
+        body["metadata"]["annotations"] = dict.fromkeys(noted)
     if len(stay) < len(node.spec.taints):
         body["spec"] = {"taints": [taint_json(taint) for taint in stay] or None}
     return body

@@ -18,7 +18,7 @@ from controllers.api import names, resources
 from controllers.components.reconcile import deletions, is_leaving
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import leftovers
-from controllers.install.dismantle import forget_ready, release, release_driver, ungate, unmark
+from controllers.install.dismantle import forget_conditions, release, release_driver, ungate, unmark
 from controllers.install.observed import MODULE_CONFIGS, OURS, WRITERS, is_ours
 from controllers.runtime.plan import Action, Delete, ref
 
@@ -83,7 +83,7 @@ def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[st
     Of one node one write at a time: the next is on the version that the first one made.
     """
     actions: list[Action] = [
-        action for node in seen.of(resources.NODE) for action in (unmark(node) or forget_ready(node))
+        action for node in seen.of(resources.NODE) for action in (unmark(node) or forget_conditions(node))
     ]
     if not keep_records:
         actions += [action for pod in seen.unbound if not is_leaving(pod) for action in ungate(pod)]

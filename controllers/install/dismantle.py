@@ -25,13 +25,14 @@ def unmark(node: Node) -> list[Action]:
     return [Merge(ref(NODE, node), node.metadata.resource_version, body)] if body else []
 
 
-def forget_ready(node: Node) -> list[Action]:
-    """The write that takes our condition off a node; none where it is not there."""
-    at = next((at for at, one in enumerate(node.status.conditions) if one.type == names.NODE_READY), None)
-    if at is None:
+def forget_conditions(node: Node) -> list[Action]:
+    """The write that takes our conditions off a node; none where there are none."""
+    at = [at for at, one in enumerate(node.status.conditions) if one.type in names.NODE_CONDITIONS]
+    if not at:
         return []
-    gone = {"op": "remove", "path": f"/status/conditions/{at}"}
-    return [JSONPatch(ref(NODE, node), node.metadata.resource_version, (gone,), subresource="status")]
+    # From the last one on: each removal moves those that come after it.
+    gone = tuple({"op": "remove", "path": f"/status/conditions/{one}"} for one in reversed(at))
+    return [JSONPatch(ref(NODE, node), node.metadata.resource_version, gone, subresource="status")]
 
 
 def release(pool: KubeObject) -> list[Action]:

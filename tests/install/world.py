@@ -93,7 +93,8 @@ class Cluster(cluster.Cluster):
         for node, ready in (("n1", "True"), ("away", "Unknown")):
             self.add(objects.node(node, ready=ready, labels=labels, meta=meta, taints=taints))
             with self.edit("Node", node) as made:
-                conditions.put(made, condition(names.NODE_READY, True))
+                for kind in names.NODE_CONDITIONS:
+                    conditions.put(made, condition(kind, True))
         by_hand: Json = {"labels": {names.NFD_NODE_NAME: "away"}}
         by_agent: Json = {"labels": {names.NFD_NODE_NAME: "n1"}, "managedFields": [{"manager": names.MANAGER_DISCOVER}]}
         self.make(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)

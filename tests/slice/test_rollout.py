@@ -157,7 +157,7 @@ async def test_a_pause_gives_nodes_back_and_an_end_of_it_goes_on(drivers: Driver
     await drivers.view.until(lambda: bool(out_of_service(drivers)), PATIENCE, drivers.told)
     await drivers.change(rollout={"paused": True})
     await drivers.view.until(lambda: not out_of_service(drivers), PATIENCE, drivers.told)
-    assert {drivers.serves(node, WANTED) or drivers.work(node) is not None for node in nodes} == {True}
+    await drivers.view.until(lambda: all(drivers.ready(node)[0] == "True" for node in nodes), PATIENCE, drivers.told)
     await drivers.change(rollout={"paused": False})
     await drivers.view.until(lambda: bool(out_of_service(drivers)), PATIENCE, drivers.told)
     for number in range(2):

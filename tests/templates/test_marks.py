@@ -22,6 +22,7 @@ ENDS_PODS = {**TAINT, "effect": "NoExecute"}
 NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedule", "pool": "a"}])
 STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
 READY = {"type": names.NODE_READY, "status": "True", "reason": "Ready"}
+HANDED_OVER = {"type": names.NODE_HANDED_OVER, "status": "True", "reason": "HandedOver"}
 KUBELETS = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
 THEIR_CONDITION = {**KUBELETS, "status": "False"}
@@ -69,6 +70,7 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (POOL, GPUPOOL, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_POOL]}}),
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None, names.deploy_label("dcgm"): "true"}}}),
     (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS, READY]}}),
+    (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS, READY, HANDED_OVER]}}),
     (BOOTSTRAP, f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}),
     (POOL, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None, names.pool_node_label("b"): "true"}}}),
     (POOL, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}, "spec": {"taints": [THEIRS, STARTUP]}}),
@@ -77,6 +79,7 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}),
     (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}),
     (DRIVER, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}),
+    (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_TAINTED: "main"}}}),
     (DRIVER, GPUDRIVER, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_DRIVER]}}),
     (DRIVER, GPUDRIVER, {"metadata": {"annotations": {names.RESUME: None}}}),
 ]
@@ -116,6 +119,7 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (POOL, NODE, {"metadata": {"labels": {names.DRIVER_VARIANT: None}}}, f"label {names.DRIVER_VARIANT}"),
     (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: None}}}, f"annotation {names.DRIVER_RETRY}"),
     (POOL, NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP, TAINT]}}, f"taint {names.DRIVER_TAINT}"),
+    (POOL, NODE, {"metadata": {"annotations": {names.DRIVER_TAINTED: "main"}}}, f"annotation {names.DRIVER_TAINTED}"),
     (DRIVER, NODE, {"metadata": {"annotations": {names.DRIVER_RETRY: "x"}}}, f"annotation {names.DRIVER_RETRY}"),
     (DRIVER, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None}}}, "label gpu.deckhouse.io/pool.a"),
     (DRIVER, NODE, {"metadata": {"labels": {names.DRIVER_OPT_OUT: "true"}}}, f"label {names.DRIVER_OPT_OUT}"),

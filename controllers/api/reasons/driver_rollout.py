@@ -29,6 +29,26 @@ ROWS: Final = (
     Row(
         "Progressing",
         "True",
+        "PodsProtected",
+        "pods on the node are not to be evicted, by an annotation, for data in an emptyDir, or as nothing makes them "
+        "anew, or a DaemonSet would there: they are waited for as long as `spec.rollout.drain` allows; then "
+        f"{_LATER}",
+        "end the pods that `status.driverWork.message` of the node's GPUNodeInventory names, or take the mark off "
+        "them; `spec.rollout.drain.localData` and `.bare` say `Evict` where data and bare pods may go",
+    ),
+    Row(
+        "Progressing",
+        "True",
+        "EvictionRefused",
+        "a PodDisruptionBudget, or whoever looks after the pod, does not let a pod of the node be evicted: no pod of "
+        "the node is evicted before all may be; the API server is asked again each minute, and after the timeout "
+        f"{_LATER}",
+        "`kubectl get pdb -A` shows budgets with 0 allowed disruptions: let more pods of them run elsewhere, or widen "
+        "the budget",
+    ),
+    Row(
+        "Progressing",
+        "True",
         "ClientsRemain",
         f"the module's own pods on the node did not leave the driver within 5 minutes: {_LATER}",
         "`kubectl -n d8-gpu-operator get pods -o wide --field-selector spec.nodeName=<node>`: one that hangs in "

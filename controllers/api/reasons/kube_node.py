@@ -1,10 +1,10 @@
-"""Reasons of the module's condition of a Node."""
+"""Reasons of the module's conditions of a Node."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from controllers.api.names import MANAGER_BOOTSTRAP, NODE_READY
+from controllers.api.names import MANAGER_BOOTSTRAP, NODE_HANDED_OVER, NODE_READY
 from controllers.api.reasons.row import NOTHING, Row
 
 OWNER: Final = MANAGER_BOOTSTRAP
@@ -22,5 +22,13 @@ ROWS: Final = (
         "NotReady",
         "the node is being prepared, or something is the matter with it: its cards are given to nobody",
         "condition `ReadyForPooling` of the node's GPUNodeInventory says why: `kubectl gpu explain node <node>`",
+    ),
+    Row(
+        NODE_HANDED_OVER,
+        "True",
+        "HandedOver",
+        "somebody has asked for the node by annotation `gpu.deckhouse.io/hand-over`, and has it: no pod and none of "
+        "the module's programs uses its driver",
+        "when the work there is done: `kubectl annotate node <node> gpu.deckhouse.io/hand-over-`",
     ),
 )

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 def driver_work(state: NodeState) -> Finding:
     """The node is out of service since its driver is changed."""
+    work = state.driver.work
+    if work is not None and work.hand_over is not None:
+        end = f"it comes back when annotation {names.HAND_OVER} is taken off the Node"
+        return Finding(True, "DriverWork", f"{work.hand_over} wants node {state.name} for work of its own; {end}")
     message = f"{_who(state)} changes the driver of node {state.name}, whose cards are given to nobody meanwhile"
     return Finding(True, "DriverWork", f"{message}; {_where(state)}")
 

@@ -19,7 +19,7 @@ from controllers.bootstrap.phases import Progress
 from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
-from controllers.bootstrap.readiness.node_condition import plan_condition
+from controllers.bootstrap.readiness.node_condition import plan_conditions
 from controllers.bootstrap.software import software_of
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
@@ -52,7 +52,8 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     pooling = _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
     is_wanted = found.blocker is None or found.blocker.stage != "NotWanted"
-    draft.add(*plan_condition(found.node, pooling.status is True if is_wanted else None, now))
+    is_ready = pooling.status is True if is_wanted else None
+    draft.add(*plan_conditions(found.node, is_ready, now, is_handed_over=found.state.driver.is_handed_over))
     health = found.state.health
     draft.add(*card_health.plan(seen, health, found.state.roles, limits, now))
     for left in (found.requeue_after, health.requeue_after, RETRY if held else None):
@@ -65,7 +66,7 @@ def _close_gates(node: Node, now: float) -> Plan:
     """A node that is no GPU node, or no more: nothing of ours runs there."""
     draft = PlanBuilder()
     _gates(draft, node, Progress(frozenset(), None))
-    draft.add(*plan_condition(node, None, now))
+    draft.add(*plan_conditions(node, None, now, is_handed_over=False))
     return draft.build()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
     from controllers.api.kube import Node
 
-PLANNED: Final[frozenset[Phase]] = OUT_OF_SERVICE | {"Validating"}
+PLANNED: Final[frozenset[Phase]] = OUT_OF_SERVICE | {"Validating", "Relayout", "Returning"}
 """Phases in which a node that is not ready is so for the driver's sake."""
 STUCK: Final[frozenset[Phase]] = frozenset(("Blocked", "Deferred", "Failed", "RolledBack", "Broken"))
 """Phases in which nothing goes on by itself for now."""
@@ -48,6 +48,11 @@ class NodeWork:
     def is_closed(self) -> bool:
         """Whether nothing of the module may hold the driver open."""
         return self._is_in(CLOSED)
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether a person has the node for work of their own, and nothing of the module's uses its driver."""
+        return self.work is not None and self.work.phase == "HandedOver"
 
     @property
     def is_stuck(self) -> bool:

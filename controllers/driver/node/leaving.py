@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
-from controllers.domain.clock import begun, stamp
-from controllers.domain.usage import is_promised, is_unused
-from controllers.driver.node.draft import event, in_service, make_objects, take_label, time_left
+from controllers.domain.clock import begun
+from controllers.domain.usage import is_promised
+from controllers.driver.node.draft import event, in_service, make_objects, take_label
+from controllers.driver.node.draining import drain, is_drained
 from controllers.driver.node.health import baseline
+from controllers.driver.node.late import until_late
 from controllers.driver.node.look import PENDING, Verdict, released
 from controllers.driver.node.moves import charged, move
-from controllers.driver.node.states import defer_for
 from controllers.runtime.plan import Apply, Delete, Ref, ref
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _withdraw(draft: Draft, work: DriverWork) -> None:
     offered = [one for one in seen.devices if one.status.published is not None or is_promised(one, draft.now)]
     if in_service(seen) or offered:
         message = f"{len(offered)} cards are still offered or reserved"
-        _until_late(draft, work, Verdict(reason="CardsNotWithdrawn", message=message))
+        until_late(draft, work, Verdict(reason="CardsNotWithdrawn", message=message))
     elif is_drained(seen):
         draft.write(move(work, "Clearing", draft.now))
     else:
@@ -64,19 +65,9 @@ def _drain_of(seen: ObservedNode) -> Drain | None:
     return seen.driver.spec.rollout.drain if seen.driver is not None else None
 
 
-def is_drained(seen: ObservedNode) -> bool:
-    """Whether no pod uses a card of the node, as the module knows it, nor by a resource of others."""
-    return all(is_unused(one) for one in seen.devices)
-
-
 def _drain(draft: Draft, work: DriverWork) -> None:
     """Pods end."""
-    seen = draft.observed
-    if is_drained(seen):
-        draft.write(move(work, "Clearing", draft.now))
-        return
-    used = sum(not is_unused(one) for one in seen.devices)
-    _until_late(draft, work, Verdict(reason="PodsRemain", message=f"pods use {used} of {len(seen.devices)} cards"))
+    drain(draft, work, draft.observed.driver)
 
 
 def _clear(draft: Draft, work: DriverWork) -> None:
@@ -87,7 +78,7 @@ def _clear(draft: Draft, work: DriverWork) -> None:
         return
     if wanted is None or clients_stay(draft.node):
         message = "the module's own pods have not left the driver"
-        _until_late(draft, work, Verdict(reason="ClientsRemain", message=message))
+        until_late(draft, work, Verdict(reason="ClientsRemain", message=message))
         return
     found = _looked(draft, work, wanted)
     if found.good and work.hand_over is not None:
@@ -95,7 +86,7 @@ def _clear(draft: Draft, work: DriverWork) -> None:
     elif found.good:
         _remove(draft, work)
     else:
-        _until_late(draft, work, found)
+        until_late(draft, work, found)
 
 
 def _give(draft: Draft, work: DriverWork) -> None:
@@ -147,29 +138,6 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     # What befell a card before this moment is not the next driver's doing.
     draft.write(move(work, "Removing", draft.now, baseline=baseline(draft.observed.devices)))
     take_label(draft)
-
-
-def _until_late(draft: Draft, work: DriverWork, found: Verdict) -> None:
-    """Wait until the phase's limit; then the node is in service again, and is tried again later."""
-    left = time_left(work.deadline, draft) if work.deadline is not None else 0.0
-    if left > 0:
-        draft.plan.requeue_within(left)
-        return
-    after = defer_for(work.attempt)
-    back = charged(work, draft.now, len(draft.observed.devices))
-    told = f"{found.message}; the node is tried again in {int(after / 60)} minutes"
-    draft.write(
-        move(
-            back,
-            "Deferred",
-            draft.now,
-            reason=found.reason,
-            message=told,
-            retry_at=stamp(draft.now + after),
-            baseline=None,
-        )
-    )
-    event(draft, names.EVENT_DRIVER_DEFERRED, f"{found.reason}: {told}")
 
 
 STEPS: Final[dict[str, Callable[[Draft, DriverWork], None]]] = {

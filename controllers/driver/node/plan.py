@@ -22,6 +22,7 @@ from controllers.driver.node.leaving import leave
 from controllers.driver.node.removing import remove
 from controllers.driver.node.returned import stay
 from controllers.driver.node.states import BACK, LEAVING
+from controllers.driver.node.taint import keep_taint
 from controllers.driver.node.turn import wait_for_turn
 from controllers.driver.node.under_way import TRIED, finish, keep
 from controllers.driver.node.work import last_of
@@ -60,6 +61,7 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
     else:
         _at_work(draft, work, seen.driver)
     obey_retry(draft)
+    keep_taint(draft)
     return draft.built()
 
 

@@ -66,7 +66,7 @@ def settle(cluster: Cluster) -> None:
         cluster.step()
 
 
-@pytest.mark.parametrize("phase", ["Withdrawing", "Draining", "Clearing", "Removing", "Installing", "Relayout"])
+@pytest.mark.parametrize("phase", ["Withdrawing", "Draining", "Clearing", "Removing", "Installing"])
 def test_a_node_in_work_is_out_of_service_and_counts_in_no_fuse(cluster: Cluster, phase: str) -> None:
     work(cluster, phase)
     assert cluster.pooling() == ("False", "DriverWork")
@@ -101,6 +101,23 @@ def test_what_waits_takes_no_node_out_of_service(cluster: Cluster, phase: str) -
     work(cluster, phase, reason="DiskFull", message="3 MiB are free")
     assert cluster.pooling() == ("True", "Ready")
     assert cluster.gates() == COMPONENTS
+
+
+@pytest.mark.parametrize("phase", ["Validating", "Relayout", "Returning"])
+def test_a_node_that_does_not_serve_with_its_new_driver_yet_counts_in_no_fuse(cluster: Cluster, phase: str) -> None:
+    cluster.report(driver="")
+    work(cluster, phase)
+    assert cluster.pooling()[0] == "False"
+    assert cluster.view().fleet(cluster.now) == (0, [])
+    late(cluster)
+    assert cluster.view().fleet(cluster.now) == (1, [NODE]), "by then it should be back"
+
+
+def test_a_node_that_soaks_counts_like_any_other(cluster: Cluster) -> None:
+    cluster.report(driver="")
+    work(cluster, "Soaking")
+
+    assert cluster.view().fleet(cluster.now) == (1, [NODE])
 
 
 def test_work_that_is_overdue_keeps_no_node_out(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.runtime.plan import Apply
+from tests.bootstrap.readiness.test_driver_work import settle, work
 from tests.bootstrap.world import COMPONENTS, NODE, Cluster
 from tests.kit.conditions import find
 
@@ -79,6 +80,34 @@ def test_a_node_that_has_no_cards_any_more_loses_it_also_after_a_restart(cluster
     cluster.step()
     assert told(cluster) is None
     assert cluster.view().gated(()) == set()
+
+
+def test_a_node_that_somebody_has_says_so_until_it_is_back(cluster: Cluster) -> None:
+    since = find(cluster.objects["Node", NODE], names.NODE_READY)["lastTransitionTime"]
+    cluster.now += 60
+    work(cluster, "HandedOver", limit=None, handOver="kernel-update")
+    handed = find(cluster.objects["Node", NODE], names.NODE_HANDED_OVER)
+    assert (handed["status"], told(cluster)) == ("True", "False")
+    assert "kernel-update wants node" in cluster.message("ReadyForPooling")
+    ready = find(cluster.objects["Node", NODE], names.NODE_READY)["lastTransitionTime"]
+    assert ready != since
+    cluster.now += 86_400
+    settle(cluster)
+    assert cluster.plan().actions == ()
+    assert find(cluster.objects["Node", NODE], names.NODE_HANDED_OVER) == handed
+    work(cluster, "Validating", handOver="kernel-update")
+
+    assert find(cluster.objects["Node", NODE], names.NODE_HANDED_OVER) is None
+    assert find(cluster.objects["Node", NODE], names.NODE_READY)["lastTransitionTime"] == ready
+    settle(cluster)
+    assert told(cluster) == "True"
+
+
+@pytest.mark.parametrize("phase", ["Queued", "Withdrawing", "Clearing"])
+def test_a_node_that_is_about_to_be_handed_over_does_not_say_so_yet(cluster: Cluster, phase: str) -> None:
+    work(cluster, phase, handOver="kernel-update")
+
+    assert find(cluster.objects["Node", NODE], names.NODE_HANDED_OVER) is None
 
 
 def test_a_person_who_takes_it_off_has_it_back(cluster: Cluster) -> None:

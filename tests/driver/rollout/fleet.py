@@ -217,8 +217,8 @@ class Fleet:
         told = replace(work, reason="ModuleLoad", fault=fault)  # type: ignore[arg-type]
         self._end(one, told, good=False)
         phase: Any = "Queued" if work.phase == "Soaking" else "Removing"
-        undone = {"undoes": revision_of(work.to or ""), "from_": work.to, "to": work.from_, "gpu_seconds": 0}
-        self.write(one, move(told, phase, self.now, **undone))
+        undone: dict[str, Any] = {"undoes": revision_of(work.to or ""), "gpu_seconds": 0}
+        self.write(one, move(told, phase, self.now, from_=work.to, to=work.from_, **undone))
         if fault == "Revision" and self.results.get(work.stratum or "") != "Good":
             self.results[work.stratum or ""] = "Bad"
 
