@@ -32,11 +32,6 @@ def condition(kind: str, value: float, node: str = "n1") -> dict[str, str]:
     return {f'gpu_node_inventory_condition{{node="{node}",condition="{kind}",pod="a"}}': held(value)}
 
 
-def oldest(phase: str, seconds: float) -> dict[str, str]:
-    """How long a node of a driver is in a phase."""
-    return {f'gpu_driver_work_oldest_seconds{{driver="h100",phase="{phase}",pod="a"}}': held(seconds)}
-
-
 def driver(kind: str, value: float) -> dict[str, str]:
     """A GPUDriver's condition."""
     return {f'gpu_driver_condition{{driver="d",condition="{kind}",pod="a"}}': held(value)}
@@ -128,8 +123,6 @@ EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
     Case("GPUDriverMissing", condition("DriverMissing", 1), {"node": "n1"}, condition("DriverMissing", -1)),
-    Case("GPUNodeHandedOver", oldest("HandedOver", 7260), {"driver": "h100"}, oldest("HandedOver", 7200)),
-    Case("GPUNodeHandedOver", oldest("HandedOver", 7260), {"driver": "h100"}, oldest("Soaking", 80_000)),
     Case(
         "GPUNodeFeatureMissing",
         condition("InventoryIncomplete", 1),
