@@ -6,6 +6,7 @@ import contextlib
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -132,7 +133,9 @@ class Whole(RuleBasedStateMachine):
                 assert work.get("deadline") or work["phase"] == "HandedOver", work
 
 
-TestWhole = Whole.TestCase
+TestWhole = pytest.mark.slow(why="each step plans for all nodes anew, and faults show only after many steps")(
+    Whole.TestCase
+)
 TestWhole.settings = settings(
     max_examples=8, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
