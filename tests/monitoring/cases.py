@@ -42,11 +42,6 @@ def driver_work(what: str, phase: str, value: float) -> dict[str, str]:
     return {f'gpu_driver_work{what}{{driver="d",phase="{phase}",pod="a"}}': held(value)}
 
 
-def oldest(phase: str, seconds: float) -> dict[str, str]:
-    """How long a node of a driver is in a phase."""
-    return {f'gpu_driver_work_oldest_seconds{{driver="h100",phase="{phase}",pod="a"}}': held(seconds)}
-
-
 def pool(kind: str, value: float, reason: str = "R", name: str = "p") -> dict[str, str]:
     """A pool's condition."""
     return {f'gpupool_condition{{pool="{name}",condition="{kind}",reason="{reason}",pod="a"}}': held(value)}
@@ -128,8 +123,6 @@ EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
     Case("GPUDriverMissing", condition("DriverMissing", 1), {"node": "n1"}, condition("DriverMissing", -1)),
-    Case("GPUNodeHandedOver", oldest("HandedOver", 7260), {"driver": "h100"}, oldest("HandedOver", 7200)),
-    Case("GPUNodeHandedOver", oldest("HandedOver", 7260), {"driver": "h100"}, oldest("Soaking", 80_000)),
     Case(
         "GPUNodeFeatureMissing",
         condition("InventoryIncomplete", 1),
