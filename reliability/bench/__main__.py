@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
         help="nodes without a driver that join at once (default: 1000)",
     )
     parser.add_argument(
+        "--roll",
+        type=command.count,
+        default=1000,
+        help="nodes onto which another version of a driver comes, 50 to a pool (default: 1000)",
+    )
+    parser.add_argument(
         "--only",
         action="append",
         help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
@@ -43,7 +49,14 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Measure; returns the exit status."""
     args = _parser().parse_args(argv)
-    sizes = Sizes(args.nodes, large_nodes=args.large, monitored_nodes=2 * args.nodes, driver_nodes=args.bare)
+    sizes = Sizes(
+        args.nodes,
+        large_nodes=args.large,
+        monitored_nodes=2 * args.nodes,
+        driver_nodes=args.bare,
+        roll_nodes=args.roll,
+        roll_pools=max(1, args.roll // 50),
+    )
     return command.run(lambda: run.measure(args.dir, sizes, args.only))
 
 

@@ -171,5 +171,9 @@ class Sizes:
     """Seconds in which nothing changes."""
     driver_objects: int = 200
     """GPUDrivers over the nodes, of which every second one overlaps another."""
+    roll_nodes: int = 1000
+    """Nodes onto which another version of a driver comes."""
+    roll_pools: int = 20
+    """Pools that they are in."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

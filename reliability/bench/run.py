@@ -30,6 +30,7 @@ from reliability.bench import (
     nearness,
     pools,
     queue,
+    roll,
     table,
 )
 from reliability.bench.rows import Result, Row, Sizes
@@ -48,6 +49,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "monitoring": monitoring.measure,
     "pools": pools.measure,
     "drivers": drivers.measure,
+    "roll": roll.measure,
     "webhook": admission.measure,
     "burst": burst.measure,
     "queue": queue.measure,

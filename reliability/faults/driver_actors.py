@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
+from controllers.api.conditions import find
 from reliability.faults.actors import Actors
 from reliability.faults.environment import MANAGER
 from sim.workload import gpudriver
@@ -36,6 +37,16 @@ class DriverActors(Actors):
         body = {"spec": {"version": version}}
         await self._act(lambda: self._client.merge(resources.GPUDRIVER, name, body, manager=MANAGER))
 
+    async def paused(self, name: str, *, paused: bool) -> None:
+        """Pause a rollout, or let it go on."""
+        body = {"spec": {"rollout": {"paused": paused}}}
+        await self._act(lambda: self._client.merge(resources.GPUDRIVER, name, body, manager=MANAGER))
+
+    async def hand_over(self, node: str, who: str | None) -> None:
+        """Ask for a node, or give it back."""
+        body = {"metadata": {"annotations": {names.HAND_OVER: who}}}
+        await self._act(lambda: self._client.merge(resources.NODE, node, body, manager=MANAGER))
+
     async def delete_driver(self, name: str) -> None:
         """Delete a GPUDriver."""
         await self._act(lambda: self._environment.delete(resources.GPUDRIVER, name))
@@ -64,6 +75,39 @@ class DriverActors(Actors):
         await self.until(
             lambda: told()[0] == phase and reason in ("", told()[1]), lambda: (node, told(), self._view.unready())
         )
+
+    async def out(self, driver: str, nodes: int) -> None:
+        """So many nodes of a GPUDriver are out of service for its sake; none: all are in service again."""
+
+        def told() -> tuple[int, bool]:
+            works = {one.name: one.status.driver_work for one in self._view.inventories}
+            mine = [name for name, work in works.items() if work is not None and work.driver == driver]
+            there = [name for name in mine if (work := works[name]) is not None and work.out_since is not None]
+            return len(there), bool(nodes) or self._environment.ready(*works)
+
+        await self.until(lambda: told() == (nodes, True), lambda: (driver, told(), self._view.unready()))
+
+    async def halted(self, driver: str, reason: str) -> None:
+        """A GPUDriver's rollout has halted, for this reason."""
+
+        def told() -> tuple[str, str]:
+            found = self._view.drivers.get(driver)
+            said = find(found.status.conditions, "Halted") if found is not None else None
+            return (said.status, said.reason) if said is not None else ("", "")
+
+        await self.until(lambda: told() == ("True", reason), lambda: (driver, told(), self._view.unready()))
+
+    async def one_works(self, phase: str, reason: str = "") -> None:
+        """What is done to one node, whichever, is so far."""
+
+        def told() -> list[tuple[str, str]]:
+            works = [one.status.driver_work for one in self._view.inventories]
+            return [(work.phase, work.reason or "") for work in works if work is not None]
+
+        def there() -> bool:
+            return any(found == phase and reason in ("", why) for found, why in told())
+
+        await self.until(there, lambda: (told(), self._view.unready()))
 
     async def installed(self, driver: str, current: int) -> None:
         """A GPUDriver counts so many nodes that have what it wants, and all of its nodes."""

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from reliability.faults import driver_invariants, invariants, leader_election, webhook_trust, write_counts
+from reliability.faults import driver_invariants, evictions, invariants, leader_election, webhook_trust, write_counts
 from reliability.faults.eventual_invariants import united
 from reliability.faults.run_record import Verdict
 from reliability.faults.snapshot import differences
@@ -44,7 +44,7 @@ def verdict(run: Run, reference: Reference | None, budget: Budget) -> Verdict:
         run.initial, run.history, until=run.until, slack=budget.slack + budget.blind, away=united(run.away)
     )
     certain += invariants.conditional(run.sent) + leader_election.one_leader(run.sent, run.ended, run.lease)
-    certain += driver_invariants.cordons(run.sent)
+    certain += driver_invariants.cordons(run.sent) + evictions.wrong(run.sent, run.initial, run.history)
     certain += refused(run.plain, budget) + unhandled(run.logs)
     found = [*run.trouble]
     if not run.rested:

@@ -13,6 +13,7 @@ knows of them.
                      and no invariant is broken, so that only counts of writes tell
     echo             a pod's event that comes twice has the last status written again: where it is still so, only the
                      count of writes that change nothing tells
+    hasty-driver     a node that is taken out of service loses its driver at once, whoever has its cards
 """
 
 from __future__ import annotations
@@ -124,7 +125,21 @@ def echo() -> None:
     Store.on_watch_event = saw  # type: ignore[method-assign]
 
 
-BUGS = {"order": order, "precondition": precondition, "edge": edge, "flap": flap, "echo": echo}
+def hasty_driver() -> None:
+    """Nothing is waited for before a driver is taken away."""
+    from controllers.driver.node import leaving
+
+    leaving.STEPS["Withdrawing"] = leaving._remove
+
+
+BUGS = {
+    "order": order,
+    "precondition": precondition,
+    "edge": edge,
+    "flap": flap,
+    "echo": echo,
+    "hasty-driver": hasty_driver,
+}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reliability.faults import scenarios, scenarios_driver, scenarios_queue, scenarios_revoked
+from reliability.faults import scenarios, scenarios_driver, scenarios_queue, scenarios_revoked, scenarios_roll
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,6 +32,8 @@ class Workload:
 
 
 PODS = ((r"\bp-\d\b", "p"),)
+BARE = ((r"\bbare-\d\b", "bare"),)
+"""Of two nodes of a kind it is luck which one is the first."""
 WORKLOADS = {
     made.name: made
     for made in (
@@ -66,6 +68,11 @@ WORKLOADS = {
         Workload("driver-new-node", scenarios_driver.new_node),
         Workload("driver-retarget", scenarios_driver.retarget),
         Workload("driver-delete", scenarios_driver.delete),
+        Workload("driver-roll", scenarios_roll.roll),
+        Workload("driver-bad", scenarios_roll.bad, BARE),
+        Workload("driver-drain", scenarios_roll.drain, (*PODS, *BARE)),
+        Workload("driver-pause-resume", scenarios_roll.pause_resume, (*PODS, *BARE)),
+        Workload("driver-hand-over", scenarios_roll.hand_over),
         Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
         Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
         Workload(
