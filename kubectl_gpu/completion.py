@@ -69,12 +69,16 @@ def pools(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return _listed(parsed_args, resources.GPUPOOL)
 
 
+ACTIONS = ("status", "pause", "resume", "retry", "hand-over")
+"""Of `driver`."""
+
+
 def drivers(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """What may follow `driver`: its actions and GPUDrivers; after `retry` nodes."""
+    """What may follow `driver`: its actions and GPUDrivers; after actions on nodes those."""
     words = getattr(parsed_args, "words", None) or []
-    if words[:1] == ["retry"]:
+    if words[:1] in (["retry"], ["hand-over"]):
         return nodes(parsed_args)
-    return [*([] if words else ["status", "retry"]), *_listed(parsed_args, resources.GPUDRIVER)]
+    return [*([] if words else ACTIONS), *_listed(parsed_args, resources.GPUDRIVER)]
 
 
 def namespaces(parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -19,7 +19,8 @@ EXAMPLES = """examples:
   kubectl gpu cards --pool training -o json           GPUDevices, for a program
   kubectl gpu versions --skew                         what differs from node to node, or from what is wanted
   kubectl gpu driver                                  the drivers that the module brings onto nodes
-  kubectl gpu driver main                             one of them: which nodes are how far, and what keeps them
+  kubectl gpu driver main -w                          one of them, live: which nodes are how far, and what keeps them
+  kubectl gpu driver pause main --for 8h              no node is begun for 8 hours
   kubectl gpu assign gpu-1-0000-19-00-0 training      one card into a pool (its inventoryID will do, too)
   kubectl gpu assign --node gpu-1 training --wait     all free cards of a node, until they are offered
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
@@ -149,19 +150,37 @@ def _versions(commands: Any) -> None:
     command.add_argument("--no-headers", action="store_true", help="no headings in a table")
 
 
+DRIVER = """driver [status]                   all drivers
+driver [status] <driver>          one, with its nodes, its waves, and who waits for whom; -w goes on showing it
+driver status <driver> --wait     until all nodes are as asked for; status 1 where a node failed or it halted
+driver pause <driver…> --for 8h   begin no node; those that have not given up their driver go back
+driver pause --node <node> --until 2026-07-01T06:00:00Z
+driver resume <driver…>           end the pause; where it is halted, try again
+driver retry <node…>              try nodes again that failed or were put off
+driver hand-over <node…> --wait   have nodes without users of their cards, for work of yours; then --back
+"""
+
+
 def _driver(commands: Any) -> None:
     command = _command(
         commands,
         "driver",
         "list the drivers that the module brings onto nodes; with a name that one and its nodes",
-        epilog="driver [status]            all drivers\n"
-        "driver [status] <driver>   one, with its nodes and what keeps them\n"
-        "driver retry <node…>       try nodes again that failed",
+        epilog=DRIVER,
     )
     words = command.add_argument(
-        "words", nargs="*", metavar="[status] [driver] | retry node", help="a driver, or nodes"
+        "words", nargs="*", metavar="[action] name", help="what is to be done, and with which drivers or nodes"
     )
     _completed(words, completion.drivers)
+    command.add_argument("-w", "--watch", action="store_true", help="status: show it until interrupted")
+    command.add_argument("--wait", action="store_true", help="status, hand-over: until it is so")
+    command.add_argument("--timeout", type=_seconds, help="of --wait and --watch, in seconds; for ever without it")
+    command.add_argument("--for", dest="length", metavar="TIME", help="pause: how long, such as 8h or 3d")
+    command.add_argument("--until", metavar="TIME", help="pause: until when, such as 2026-07-01T06:00:00Z")
+    node = command.add_argument("--node", action="append", help="pause, resume: a node; may be given several times")
+    _completed(node, completion.nodes)
+    command.add_argument("--by", metavar="WHO", help="hand-over: who has the node (kubectl-gpu)")
+    command.add_argument("--back", action="store_true", help="hand-over: give the nodes back")
     command.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
     command.add_argument("--no-headers", action="store_true", help="no headings in a table")
     _dry_run(command)

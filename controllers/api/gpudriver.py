@@ -346,7 +346,8 @@ class GPUDriverStatus:
     counts: DriverCounts | None = None
     """Nodes by how far they are."""
     state: Annotated[str | None, Field(max_length=63)] = None
-    """In a word or two: Ready, Installing, Blocked, Failed, Halted, Paused, Outdated, Deleting, NoNodes."""
+    """In a word or two: Ready, Installing, Rolling and its wave, Soaking, Blocked, Failed, Halted, Paused, Outdated,
+    Deleting, NoNodes."""
     strata: Annotated[tuple[StratumStatus, ...], Field(max_length=64), Atomic] = ()
     """Kinds of nodes."""
     spent: Annotated[tuple[Spent, ...], Field(max_length=25), Atomic] = ()

@@ -26,7 +26,15 @@ from yarl import URL
 from controllers.api.resources import POD
 from controllers.runtime import metrics
 from controllers.runtime.connections import connector
-from controllers.runtime.errors import ApiError, EvictionRefused, Invalid, Unreachable, from_answer, no_credentials
+from controllers.runtime.errors import (
+    ApiError,
+    EvictionRefused,
+    Forbidden,
+    Invalid,
+    Unreachable,
+    from_answer,
+    no_credentials,
+)
 from controllers.runtime.library import Configuration, config
 
 if TYPE_CHECKING:
@@ -44,6 +52,8 @@ JSON_PATCH = "application/json-patch+json"
 REQUEST_TIMEOUT = 15.0  # seconds
 OK, MULTIPLE_CHOICES = 200, 300
 TOO_MANY_REQUESTS, INTERNAL_ERROR = 429, 500
+DENIALS = ("denied", "being terminated")
+"""In the API server's words where not the right to evict is missing, but somebody does not want it."""
 UNSENT = 400
 """What an API server would have answered."""
 
@@ -318,12 +328,15 @@ class Client:
 def _is_refusal(error: ApiError) -> bool:
     """Whether an answer to an eviction is about the pod.
 
-    A server that has too much to do answers 429, too, but in plain words; where a pod has several budgets the API
-    server cannot evict it, and says so with 500.
+    A server that has too much to do answers 429, too, but in plain words. Where a pod has several budgets the API
+    server cannot evict it, and says so with 500. A webhook or policy of others denies with a status of its choice, and
+    of a namespace that is being deleted the pods go by themselves.
     """
-    return (error.status == TOO_MANY_REQUESTS and error.reason == "TooManyRequests") or (
-        error.status == INTERNAL_ERROR and "PodDisruptionBudget" in error.message
-    )
+    if error.status == TOO_MANY_REQUESTS:
+        return error.reason == "TooManyRequests"
+    if error.status == INTERNAL_ERROR:
+        return "PodDisruptionBudget" in error.message
+    return isinstance(error, Forbidden | Invalid) and any(word in error.message for word in DENIALS)
 
 
 class Answer(aiohttp.ClientResponse):

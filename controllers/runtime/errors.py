@@ -8,7 +8,7 @@ RuntimeFault
 │   ├── Gone            410: the resourceVersion is too old; list again
 │   ├── Forbidden       401, 403
 │   ├── Invalid         400, 413, 422: the request is wrong; trying again will not help
-│   ├── EvictionRefused  429 of an eviction: not now, says a budget of the pod's, or who looks after it
+│   ├── EvictionRefused an eviction: not now, says a budget of the pod's, or who looks after it
 │   └── Busy            429, 503, 504: later, after `retry_after` seconds
 ├── Unreachable         no answer: refused, reset, timed out
 ├── LostLeadership      somebody else may lead now; no more writes

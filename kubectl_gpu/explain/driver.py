@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import reasons
+from controllers.api import names, reasons
 from controllers.api.conditions import find as condition
+from controllers.api.record import to_json
 from controllers.domain.wording import listed
+from kubectl_gpu.explain import rollout
 from kubectl_gpu.explain.cures import UNLISTED, cure
 from kubectl_gpu.explain.explanation import Explanation, Finding
 from kubectl_gpu.explain.explanation import as_json as explanation_as_json
@@ -42,14 +44,27 @@ DRIVERS: Final = (
 NODES: Final = (
     Column("NODE"),
     Column("PHASE"),
+    Column("WAVE", wide=True),
     Column("SINCE"),
     Column("REASON"),
     Column("MESSAGE"),
 )
 COUNTS: Final = ("nodes", "current", "busy", "blocked", "failed")
-TONES: Final = {"Ready": "green", "Installing": "yellow", "Blocked": "red", "Failed": "red", "Halted": "red"}
+TONES: Final = {
+    "Ready": "green",
+    "Installing": "yellow",
+    "Rolling": "yellow",
+    "Soaking": "yellow",
+    "Paused": "yellow",
+    "Blocked": "red",
+    "Failed": "red",
+    "Halted": "red",
+}
 QUIET: Final = ("Current", "Host", "OptedOut")
 """Phases of nodes that nobody has to look at."""
+UNTOUCHED: Final = (*QUIET, "Outdated")
+"""Phases of nodes that serve and to which nothing is done; why they wait is told once for all."""
+BAD: Final = ("Blocked", "Failed", "Broken", "RolledBack")
 TROUBLES: Final = ("Blocked", "Failed", "Halted", "SettingsInvalid")
 NOTES: Final = ("Overlaps", "NextKernelUnserved")
 
@@ -64,6 +79,10 @@ class Placed:
     since: str | None
     message: str
     """What its `driverWork` says; empty where that is not there or not read."""
+    wave: int | None = None
+    """In which wave it was begun, 0 being the canary; None where it was begun in none, or that is not read."""
+    stratum: str = ""
+    """Its kind; empty likewise."""
 
 
 def driver_row(found: GPUDriver, now: float) -> Row:
@@ -76,7 +95,7 @@ def driver_row(found: GPUDriver, now: float) -> Row:
         Cell(found.spec.version),
         Cell(found.spec.mode),
         *(Cell(str(getattr(status.counts, count)) if status.counts else SYMBOL_NONE) for count in COUNTS),
-        Cell(word, TONES.get(word, "")),
+        Cell(word, TONES.get(word.partition(" ")[0], "")),
         Cell(found.spec.flavour),
         Cell(status.target or SYMBOL_NONE),
         Cell(str(found.spec.priority)),
@@ -88,7 +107,15 @@ def driver_row(found: GPUDriver, now: float) -> Row:
 def placed(found: GPUDriver, works: Mapping[str, DriverWork]) -> list[Placed]:
     """The nodes that its status lists, those in trouble first; `works`: what is done to each, by its name."""
     return [
-        Placed(one.name, one.phase, one.reason, one.since, (work.message or "") if work else "")
+        Placed(
+            one.name,
+            one.phase,
+            one.reason,
+            one.since,
+            (work.message or "") if work else "",
+            work.wave if work else None,
+            (work.stratum or "") if work else "",
+        )
         for one in found.status.nodes
         for work in (works.get(one.name),)
     ]
@@ -96,18 +123,19 @@ def placed(found: GPUDriver, works: Mapping[str, DriverWork]) -> list[Placed]:
 
 def node_row(one: Placed, now: float) -> Row:
     """A node of a driver."""
-    bad = one.phase in ("Blocked", "Failed", "Broken")
+    wave = SYMBOL_NONE if one.wave is None else "canary" if one.wave == 0 else str(one.wave)
     return (
         Cell(one.name),
-        Cell(one.phase, "red" if bad else "green" if one.phase in QUIET else "yellow"),
+        Cell(one.phase, "red" if one.phase in BAD else "green" if one.phase in QUIET else "yellow"),
+        Cell(wave),
         Cell(since(one.since, now) if one.since else SYMBOL_NONE),
         Cell(one.reason or SYMBOL_NONE),
         Cell(one.message or SYMBOL_NONE),
     )
 
 
-def explained(found: GPUDriver, nodes: list[Placed], unread: tuple[str, ...] = ()) -> Explanation:
-    """How far the driver is, then what is wrong, each with its cure."""
+def explained(found: GPUDriver, nodes: list[Placed], now: float, unread: tuple[str, ...] = ()) -> Explanation:
+    """How far the driver is, then what is wrong, each with its cure, and who waits for whom."""
     counts = found.status.counts
     name = f"GPUDriver {found.name}"
     if counts is None:
@@ -117,7 +145,8 @@ def explained(found: GPUDriver, nodes: list[Placed], unread: tuple[str, ...] = (
     else:
         served = counts.current + counts.host
         verdict = f"{name}, version {found.spec.version}: {served} of {counted(counts.nodes, 'node')} as asked for"
-    return Explanation("GPUDriver", found.name, verdict, (*_findings(found), *_cures(found, nodes)), unread)
+    said = (*_findings(found), *rollout.about(found, now), *_cures(found, nodes))
+    return Explanation("GPUDriver", found.name, verdict, said, unread)
 
 
 def _findings(found: GPUDriver) -> Iterator[Finding]:
@@ -145,13 +174,18 @@ def _cures(found: GPUDriver, nodes: list[Placed]) -> Iterator[Finding]:
         those = [one for one in nodes if one.reason == reason]
         row = reasons.of_driver_work(reason)
         do = row.spoken(driver=found.name, node=those[0].name) if row is not None else UNLISTED
-        yield Finding("note", f"{reason} on {counted(len(those), 'node')} ({listed(one.name for one in those)})", do)
+        text = f"{reason} on {counted(len(those), 'node')} ({listed(one.name for one in those)})"
+        yield Finding("note", text + rollout.whom(reason, nodes), do)
 
 
-def as_json(made: Explanation, nodes: list[Placed]) -> dict[str, Any]:
+def as_json(found: GPUDriver, made: Explanation, nodes: list[Placed]) -> dict[str, Any]:
     """The same for programs."""
-    rows = [
-        {"name": one.name, "phase": one.phase, "reason": one.reason, "since": one.since, "message": one.message}
-        for one in nodes
-    ]
-    return explanation_as_json(made) | {"nodes": rows}
+    strata = [to_json(one) for one in found.status.strata]
+    return explanation_as_json(made) | {
+        "state": found.status.state,
+        "paused": found.spec.rollout.paused or found.metadata.annotations.get(names.PAUSE) or False,
+        "eta": found.status.eta,
+        "gpuHours": rollout.gpu_hours(found),
+        "strata": strata,
+        "nodes": [asdict(one) for one in nodes],
+    }

@@ -242,11 +242,15 @@ class FaultProxy:
         *,
         times: int | None = None,
         retry_after: int | None = None,
+        plain: str | None = None,
     ) -> Rule:
-        """Answer in place of the API server; "after": it has carried the request out, and its answer is kept back."""
+        """Answer in place of the API server; "after": it has carried the request out, and its answer is kept back.
+
+        `plain`: the answer as a text, as it is where the API server sheds load, in place of a Status.
+        """
         reason = REASONS.get(status, "InternalError")
         body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason}
-        text = orjson.dumps(body | {"message": f"{status} by the fault proxy"})
+        text = orjson.dumps(body | {"message": f"{status} by the fault proxy"}) if plain is None else plain.encode()
         headers = {"Retry-After": str(retry_after)} if retry_after is not None else None
 
         async def act(_: Exchange, __: When) -> web.StreamResponse:

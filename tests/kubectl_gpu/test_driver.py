@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from controllers.api import names
-from controllers.api.gpudriver import GPUDriver
-from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.kube import Node
-from controllers.api.record import adapter, to_json
-from controllers.api.resources import GPUDRIVER, GPUNODEINVENTORY, NODE, Resource
-from controllers.runtime.errors import Forbidden, NotFound
+from controllers.api.resources import GPUDRIVER, GPUNODEINVENTORY
 from kubectl_gpu import drivers, versions
-from kubectl_gpu.cluster import Found
 from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 from tests.kit import objects
+from tests.kubectl_gpu.drivers import SINCE, Api, condition, driver, node
 
-SINCE = "2026-01-01T00:00:00Z"
 MISSING = "the registry does not have nvcr.io/nvidia/driver:580.1-ubuntu24.04"
-
-
-def condition(kind: str, reason: str, message: str = "", status: str = "True") -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": SINCE}
-
-
-def driver(name: str, **status: Any) -> GPUDriver:
-    body = {"metadata": {"name": name, "creationTimestamp": SINCE}, "spec": {"version": "580.178.04"}}
-    return adapter(GPUDriver).validate_python(body | {"status": status})
-
 
 MAIN = driver(
     "main",
@@ -52,44 +35,6 @@ MAIN = driver(
         condition("Overlaps", "AsExpected", "no node is matched by others", "False"),
     ],
 )
-
-
-def node(name: str, **work: str) -> GPUNodeInventory:
-    """A node, with what is done to it."""
-    status: dict[str, Any] = {}
-    if work:
-        status["driver_work"] = {"driver": "main", "since": SINCE, "node_uid": "u", **work}
-    return objects.inventory(name, **status)
-
-
-@dataclass
-class Api:
-    """A cluster with drivers and nodes."""
-
-    drivers: tuple[GPUDriver, ...] = ()
-    nodes: tuple[GPUNodeInventory, ...] = ()
-    unreadable: tuple[Resource, ...] = ()
-    marked: list[tuple[str, str, str | None, bool]] = field(default_factory=list)
-
-    def _all(self, resource: Resource) -> list[Any]:
-        if resource in self.unreadable:
-            raise Forbidden(403, "Forbidden", f"dev cannot list {resource.plural}")
-        there = [Node(metadata=one.metadata) for one in self.nodes]
-        return list({GPUDRIVER: self.drivers, GPUNODEINVENTORY: self.nodes, NODE: there}[resource])
-
-    async def list(self, resource: Resource, _: type[Any], **__: Any) -> list[Found[Any]]:
-        head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return [Found(head | to_json(one), one) for one in self._all(resource)]
-
-    async def get(self, resource: Resource, _: type[Any], name: str, __: str | None = None) -> Found[Any]:
-        for one in self._all(resource):
-            if one.name == name:
-                return Found({}, one)
-        raise NotFound(404, "NotFound", f"{name} not found", about=name)
-
-    async def annotate(self, resource: Resource, obj: Any, key: str, value: str | None, *, dry_run: bool) -> None:
-        assert resource == NODE
-        self.marked.append((obj.name, key, value, dry_run))
 
 
 CLUSTER = Api(
@@ -159,7 +104,8 @@ async def test_programs_get_the_same(capsys: pytest.CaptureFixture[str]) -> None
     name, _ = await said(CLUSTER, capsys, "main", "-o", "name")
 
     assert one["nodes"][0] == {
-        "name": "n1", "phase": "Blocked", "reason": "ImageMissing", "since": SINCE, "message": MISSING,
+        "name": "n1", "phase": "Blocked", "reason": "ImageMissing", "since": SINCE, "message": MISSING, "wave": None,
+        "stratum": "",
     }  # fmt: skip
     assert one["findings"]
     assert [item["metadata"]["name"] for item in every["items"]] == ["main", "other"]

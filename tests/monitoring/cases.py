@@ -32,6 +32,16 @@ def condition(kind: str, value: float, node: str = "n1") -> dict[str, str]:
     return {f'gpu_node_inventory_condition{{node="{node}",condition="{kind}",pod="a"}}': held(value)}
 
 
+def driver(kind: str, value: float) -> dict[str, str]:
+    """A GPUDriver's condition."""
+    return {f'gpu_driver_condition{{driver="d",condition="{kind}",pod="a"}}': held(value)}
+
+
+def driver_work(what: str, phase: str, value: float) -> dict[str, str]:
+    """Of nodes in a phase of their driver's work: how many, how long, which try."""
+    return {f'gpu_driver_work{what}{{driver="d",phase="{phase}",pod="a"}}': held(value)}
+
+
 def pool(kind: str, value: float, reason: str = "R", name: str = "p") -> dict[str, str]:
     """A pool's condition."""
     return {f'gpupool_condition{{pool="{name}",condition="{kind}",reason="{reason}",pod="a"}}': held(value)}
@@ -113,6 +123,18 @@ EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
     Case("GPUDriverMissing", condition("DriverMissing", 1), {"node": "n1"}, condition("DriverMissing", -1)),
+    Case(
+        "GPUNodeHandedOver",
+        driver_work("_oldest_seconds", "HandedOver", 7260),
+        {"driver": "d"},
+        driver_work("_oldest_seconds", "HandedOver", 7200),
+    ),
+    Case(
+        "GPUNodeHandedOver",
+        driver_work("_oldest_seconds", "HandedOver", 7260),
+        {"driver": "d"},
+        driver_work("_oldest_seconds", "Soaking", 80_000),
+    ),
     Case(
         "GPUNodeFeatureMissing",
         condition("InventoryIncomplete", 1),
@@ -225,6 +247,30 @@ CASES = [
         {"pool": "p-q"},
         # Without kube-state-metrics nothing can be said.
         {key: value for key, value in capacity(available=15).items() if not key.startswith("kube_")},
+    ),
+    Case("GPUDriverHalted", driver("Halted", 1), {"driver": "d"}, driver("Halted", 0) | driver("Blocked", 1)),
+    Case(
+        "GPUDriverFailed",
+        driver_work("", "Broken", 2),
+        {"driver": "d", "phase": "Broken"},
+        # One that has its former driver again is in service.
+        driver_work("", "RolledBack", 2),
+    ),
+    *(
+        Case(
+            "GPUDriverDeferred",
+            driver_work("_attempts", phase, 5),
+            {"driver": "d"},
+            driver_work("_attempts", phase, 4) | driver_work("_attempts", "Soaking", 9),
+        )
+        for phase in ("Draining", "Deferred")
+    ),
+    Case(
+        "GPUDriverNextKernelUnserved",
+        driver("NextKernelUnserved", 1),
+        {"driver": "d"},
+        driver("NextKernelUnserved", 0),
+        at="80m",
     ),
     *(
         Case("GPUProcessAbsent", up(job, 0, 0), {"process": job}, up(job, 0, 1))

@@ -29,7 +29,7 @@ def test_the_files_are_what_the_description_makes() -> None:
 
 
 def test_there_is_one_for_each_who_looks() -> None:
-    assert set(BOARDS) == {"overview", "node", "pool", "workloads", "control-plane"}
+    assert set(BOARDS) == {"overview", "node", "pool", "workloads", "control-plane", "driver"}
     assert len({board["uid"] for board in BOARDS.values()}) == len(BOARDS)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.driver.drivers.conditions import CONDITIONS
 from tests.docs.site import MODULE, anchors, front_matter
 from tests.monitoring.rules import ROOT, alerts, metrics_in
 from tests.test_docs_conditions import rows as conditions_page
@@ -16,7 +17,7 @@ from tests.test_docs_conditions import rows as conditions_page
 PAGE = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 PAGE_ON_SITE = "alerts"
 EVENTS = {value for name, value in vars(names).items() if name.startswith("EVENT_")}
-KINDS = {value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str)}
+KINDS = {value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str)} | CONDITIONS.keys()
 
 
 @cache

@@ -29,7 +29,7 @@ from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
 from sim.view import LateError
 from tests.kit.waiting import PATIENCE
-from tests.slice.drivers import Drivers
+from tests.slice.drivers import NEWER, Drivers
 from tests.webhook import direct
 
 if TYPE_CHECKING:
@@ -250,15 +250,23 @@ class Story:
         await self.until(gone, "the node's records to go")
 
     async def drivers(self) -> None:
-        """A node without a driver gets one, with a parameter of a module, and is deleted; then its GPUDriver is.
+        """A node without a driver gets one, and another version of it, and is deleted; then its GPUDriver is.
 
-        Check pod, ConfigMap, DaemonSet, label, finalizer; a status that somebody else wrote meanwhile.
+        Check pod, ConfigMap with a parameter of a module, DaemonSet, label, finalizer; evictions of pods of several
+        namespaces, which nobody makes anew; a status that somebody else wrote meanwhile.
         """
         made = Drivers(self.people, "rights")
         (node,) = await made.nodes()
         parameters = {"nvidia": {"NVreg_RestrictProfilingToAdminUsers": "0"}}
-        driver = await made.driver(mode="Compiled", kernelModules=parameters)
+        canary = {"soak": "1s", "evidence": "None"}
+        drain = {"strategy": "Drain", "drain": {"waitFor": "1s", "bare": "Evict"}, "canary": canary}
+        driver = await made.driver(mode="Compiled", kernelModules=parameters, rollout=drain)
         await made.in_service([node])
+        for team in ("drained-a", "drained-b"):
+            await self.people.namespace(team)
+            await self.client.create(resources.POD, _foreign(node), team, manager="test")
+        await made.change(version=NEWER)
+        await made.in_service([node], NEWER)
         wanted = [(names.DRIVER_CONTROLLER, "get", "gpudrivers")]
         priority = count(1)
         async with self.nudged((resources.GPUDRIVER, driver)):
@@ -406,6 +414,13 @@ async def coverage(plane: ControlPlane, tools: Tools, *, fails: bool = False) ->
     run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     done = await asyncio.to_thread(run)
     assert fails or done.returncode in (0, 1), done.stderr
+
+
+def _foreign(node: str) -> dict[str, Any]:
+    """A pod that is on the node already, and has a card by a resource of others."""
+    container = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"metadata": {"name": "drained"}, "spec": spec}
 
 
 class _Reader:

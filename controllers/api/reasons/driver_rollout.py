@@ -30,8 +30,9 @@ ROWS: Final = (
         "Progressing",
         "True",
         "PodsProtected",
-        "pods on the node say that they are not to be evicted, by an annotation, data in an emptyDir, or as nothing "
-        f"makes them anew: they are waited for as long as `spec.rollout.drain` allows; then {_LATER}",
+        "pods on the node are not to be evicted, by an annotation, for data in an emptyDir, or as nothing makes them "
+        "anew, or a DaemonSet would there: they are waited for as long as `spec.rollout.drain` allows; then "
+        f"{_LATER}",
         "end the pods that `status.driverWork.message` of the node's GPUNodeInventory names, or take the mark off "
         "them; `spec.rollout.drain.localData` and `.bare` say `Evict` where data and bare pods may go",
     ),

@@ -13,7 +13,8 @@ ROWS: Final = (
         "ReadyForPooling",
         "False",
         "DriverWork",
-        "the node's driver is changed: this was decided, so no fuse holds the node, and it counts in none",
+        "the node's driver is changed, or somebody has asked for the node (`gpu.deckhouse.io/hand-over`): this was "
+        "decided, so no fuse holds the node, and it counts in none",
         "nothing; `status.driverWork` of the node's GPUNodeInventory says how far it is and until when",
     ),
     Row(

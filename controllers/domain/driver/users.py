@@ -82,6 +82,8 @@ def protection(user: User, drain: Drain) -> str | None:
         return "data in an emptyDir"
     if not user.owner_kind and drain.bare == "Wait":
         return "nothing makes it anew"
+    if user.owner_kind == "DaemonSet":
+        return "its DaemonSet would bring it back"
     return None
 
 

@@ -42,9 +42,9 @@ class PlannedCard:
     asked: str = ""
     """When it was asked for, RFC 3339: asking again for the same is another version, so that it is tried anew."""
     boot: str = ""
-    """Boot of the node in which it was last asked for again without a person."""
+    """Boot of the node, and the variant of its driver, with which it was last asked for again without a person."""
     again: int = 0
-    """How often that was, in that boot."""
+    """How often that was, in that boot and with that driver."""
     used_since_failure: bool = False
     """Whether others have had the card since its work failed: once they have ended there is a reason to try again."""
 

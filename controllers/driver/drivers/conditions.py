@@ -47,6 +47,13 @@ MOVING: Final[tuple[Reason, ...]] = (
 """What nodes wait for that comes by itself, or that is one node's alone; the first that holds is told."""
 HELD: Final[tuple[Reason, ...]] = ("RolloutPaused", "ConfigMapMissing", "RevisionBad", "RolloutHalted")
 """What keeps all nodes until a person does something; likewise."""
+GOES_BACK: Final = {
+    "None": "none gets the former one back by itself",
+    "FailedNodes": "those on which it failed get the former one back",
+    "Wave": "those of the wave in which it failed get the former one back",
+    "All": "all that have it get the former one back",
+}
+"""Which nodes are rolled back, by `rollout.rollback`."""
 EXPLAINED: Final = 3
 """Reasons that a message explains one by one."""
 
@@ -130,10 +137,13 @@ def _halted(about: About) -> Finding:
         return Finding(False, "AsExpected", f"nothing speaks against revision {about.observed.revision}")
     first = min((one for one in about.observed.evidence if not one.good), key=lambda one: one.since, default=None)
     reason: Reason = (reason_of(first.reason) if first is not None else None) or "DriverPodFailed"
-    why = f"on node {first.node}: {first.message or ''}" if first is not None else "on a node that is gone"
+    failed = len({one.node for one in about.observed.evidence if one.fault == "Revision"})
+    on = f"{_nodes(failed)}, first on" if failed > 1 else "node"
+    why = f"on {on} {first.node}: {first.message or ''}" if first is not None else "on a node that is gone"
     where = f"no node like these gets it: {listed(bad)}" if bad else "it is given to no node"
     do = f"set another spec.version, or kubectl annotate gpudriver {about.observed.driver.name} {names.RESUME}=true"
-    return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {do}")
+    back = GOES_BACK[about.observed.driver.spec.rollout.rollback]
+    return Finding(True, reason, f"revision {about.observed.revision} failed {why[:600]}. {where}; {back}; {do}")
 
 
 def _alike(about: About, reason: Reason) -> str:

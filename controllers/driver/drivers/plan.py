@@ -8,6 +8,7 @@ from controllers.api import names
 from controllers.api.conditions import find, is_true
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDRIVER
+from controllers.domain.driver.pause import paused_until
 from controllers.driver.drivers.conditions import HALTED
 from controllers.driver.drivers.status import driver_status
 from controllers.driver.node.states import UNDER_WAY
@@ -41,6 +42,8 @@ def plan_driver(seen: ObservedDriver, now: float, *, status_in: float = 0.0) -> 
         draft.add(Merge(ref(GPUDRIVER, driver), driver.metadata.resource_version, body))
     elif not (deleting and draft.actions):
         _status(draft, seen, now, resumed=restarts)
+        if (end := paused_until(driver.metadata.annotations, now)) is not None:
+            draft.requeue_within(end - now)  # nothing else tells that it is over
     return draft.build()
 
 

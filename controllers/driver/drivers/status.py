@@ -19,7 +19,9 @@ from controllers.api.gpudriver import (
     StratumStatus,
 )
 from controllers.domain.clock import stamp
+from controllers.domain.driver.pause import paused_until
 from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.waves import CANARY
 from controllers.driver.drivers import conditions
 from controllers.driver.drivers.places import BUSY, TROUBLE, place_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
@@ -49,7 +51,7 @@ def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) ->
         current=seen.revision if good else old.current,
         revisions=revisions,
         counts=_counts(places),
-        state=_state(seen, findings, places),
+        state=_state(seen, findings, places, now),
         strata=() if resumed else _strata(seen),
         spent=tuple(Spent(hour=hour, gpu_seconds=cost) for hour, cost in seen.rolled.spent.items()),
         eta=stamp(seen.rolled.eta) if seen.rolled.eta is not None else None,
@@ -157,22 +159,36 @@ def _counts(places: tuple[Place, ...]) -> DriverCounts:
     )
 
 
-def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place, ...]) -> str:
-    """In a word, the first that holds."""
+def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place, ...], now: float) -> str:
+    """In a word or two, the first that holds."""
     rolling = {place.word for place in places if place.word in BUSY and not place.is_waiting} & _rolled(seen)
     words = (
         (seen.driver.metadata.deletion_timestamp is not None, "Deleting"),
         (found[conditions.HALTED].status is True, "Halted"),
-        (seen.driver.spec.rollout.paused, "Paused"),
+        (_is_paused(seen, now), "Paused"),
         (found[conditions.FAILED].status is True, "Failed"),
         (rolling == {"Soaking"}, "Soaking"),
-        (bool(rolling), "Rolling"),
+        (bool(rolling), f"Rolling {_wave(seen)}".rstrip()),
         (found[conditions.PROGRESSING].status is True, "Installing"),
         (found[conditions.BLOCKED].status is True, "Blocked"),
         (found[conditions.READY].status is True, "Ready"),
         (found[conditions.READY].status is None, "NoNodes"),
     )
     return next((word for holds, word in words if holds), "Outdated")
+
+
+def _is_paused(seen: ObservedDriver, now: float) -> bool:
+    return seen.driver.spec.rollout.paused or paused_until(seen.driver.metadata.annotations, now) is not None
+
+
+def _wave(seen: ObservedDriver) -> str:
+    """The wave of the kind of node that is least far, and how many there are; empty where no kind is in one."""
+    counted = seen.rolled.progress
+    at = min(
+        (one.wave for key, one in seen.rolled.stages.items() if counted[key].finished < counted[key].total),
+        default=None,
+    )
+    return "" if at is None else "canary" if at == CANARY else f"{at}/{len(seen.driver.spec.rollout.waves)}"
 
 
 def _rolled(seen: ObservedDriver) -> set[str]:

@@ -14,6 +14,7 @@ from controllers.api.gpudevice import MIG_WORK
 from controllers.domain.clock import begun
 from controllers.domain.driver.choice import is_wanted
 from controllers.domain.wording import listed
+from controllers.driver.node.draft import in_service
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.validators import found_on_card, found_on_node
 
@@ -97,8 +98,8 @@ def _is_divided_anew(device: GPUDevice) -> bool:
 def _findings(seen: ObservedNode, now: float) -> Iterator[tuple[Outcome, float]]:
     """What speaks against the driver, the weightiest first, each with the seconds until it counts."""
     work = seen.work
-    if work is None or work.phase not in JUDGED:
-        return
+    if work is None or work.phase not in JUDGED or (work.undoes is not None and in_service(seen)):
+        return  # a node that serves with its former driver again is better off so than broken
     found = (_cards_gone(seen, work), found_on_node(seen), _card_faulty(seen, work))
     yield from ((one, 0.0) for one in found if one is not None)
     if (other := _other_version(seen)) is not None:

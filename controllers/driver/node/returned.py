@@ -9,6 +9,7 @@ from controllers.api import names
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import revision_of, serves
+from controllers.domain.slots import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.failing import fail
 from controllers.driver.node.health import is_as_asked, verdict, verdict_in
@@ -68,8 +69,8 @@ def _is_through(seen: ObservedNode, work: DriverWork) -> bool:
 
 
 def is_offered(seen: ObservedNode) -> bool:
-    """Whether the node serves, and every card that is in a pool is offered again."""
-    members = (one for one in seen.devices if one.status.pool_ref is not None)
+    """Whether the node serves, and every card that is in a pool and is well is offered again."""
+    members = (one for one in seen.devices if one.status.pool_ref is not None and blocked_by(one) is None)
     return in_service(seen) and all(one.status.published is not None for one in members)
 
 

@@ -124,8 +124,8 @@ def _kept_part(
     """A part that stays as it is; requested again where a retry is due and nobody uses the card."""
     node = view.facts.node
     if retry.is_retry_due(before, device) and retry.may_retry(before, node) and _is_unused_now(view, device, now):
-        times = retry.retries_in_boot(before, node) + 1
-        return replace(planned, asked=stamp_exact(now), boot=retry.boot_of(node), again=times)
+        times = retry.retries_in_period(before, node) + 1
+        return replace(planned, asked=stamp_exact(now), boot=retry.period_of(node), again=times)
     held = retry.is_used_by_others(before, device)
     return replace(planned, asked=before.asked, boot=before.boot, again=before.again, used_since_failure=held)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.gpupool.mig.cards import acknowledged
 
 if TYPE_CHECKING:
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
     from controllers.domain.mig import PlannedCard
 
 RETRIES_MAX: Final = 2
-"""Times that a card is requested again by itself in one boot of its node."""
+"""Times that a card is requested again by itself in one boot of its node with one driver of the module's."""
 
 
 def boot_of(node: Node | None) -> str:
     """The bootID of a Node; empty where its kubelet has not reported it."""
     return node.status.node_info.boot_id if node is not None else ""
+
+
+def period_of(node: Node | None) -> str:
+    """A boot of a Node with one driver that the module brought: a roll-out loses instances as a boot does."""
+    variant = node.metadata.labels.get(names.DRIVER_VARIANT) if node is not None else None
+    return f"{boot_of(node)} {variant}" if variant else boot_of(node)
 
 
 def is_of_another_boot(reply: MigApply, node: Node | None) -> bool:
@@ -46,14 +53,14 @@ def is_of_another_loading(reply: MigApply, device: GPUDevice) -> bool:
     return bool(reply.driver_load and told.driver_load) and reply.driver_load != told.driver_load
 
 
-def retries_in_boot(part: PlannedCard, node: Node | None) -> int:
-    """How often the card was requested again by itself in this boot of its node."""
-    return part.again if part.boot == boot_of(node) else 0
+def retries_in_period(part: PlannedCard, node: Node | None) -> int:
+    """How often the card was requested again by itself in this boot of its node, with the driver that it has."""
+    return part.again if part.boot == period_of(node) else 0
 
 
 def may_retry(part: PlannedCard, node: Node | None) -> bool:
     """Whether the card may be requested once more."""
-    return retries_in_boot(part, node) < RETRIES_MAX
+    return retries_in_period(part, node) < RETRIES_MAX
 
 
 def is_used_by_others(part: PlannedCard, device: GPUDevice) -> bool:

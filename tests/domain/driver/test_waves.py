@@ -94,3 +94,7 @@ def test_every_node_comes_to_its_turn_in_waves_that_never_overlap(
             has += 1
     stuck = has == 0 and alone >= min(total, rollout.max_failures.nodes + per_stratum)
     assert has + alone == total or stuck or has < min(per_stratum, total)
+
+
+def test_while_a_canary_still_runs_no_wave_begins() -> None:
+    assert stage(counted(100, has=1, under_way=(0,)), ROLLOUT, good=True) == Stage(CANARY, 0)

@@ -130,6 +130,16 @@ class Rollouts(RuleBasedStateMachine):
             waves = {one.wave for one in works if one.phase in TRYING and one.undoes is None and one.hand_over is None}
             assert len(waves) <= 1, f"two waves of {stratum}: {waves}"
 
+    @rule(rounds=st.integers(1, 6), which=st.integers(0, 3))
+    def time_goes_on(self, rounds: int, which: int) -> None:
+        """Plans follow one another, and of nodes that are at work all but some go on."""
+        for _ in range(rounds):
+            self.plan()
+            for at, one in enumerate(self.fleet.members.values()):
+                if at % 4 != which and not (one.work is not None and one.work.hand_over is not None):
+                    self.fleet.advance(one)
+            self.fleet.now += 60
+
     @rule(data=st.data(), how=st.sampled_from(CHANGES))
     def node_goes_on(self, data: st.DataObject, how: str) -> None:
         fleet = self.fleet
@@ -247,5 +257,5 @@ class Rollouts(RuleBasedStateMachine):
 
 TestRollouts = Rollouts.TestCase
 TestRollouts.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

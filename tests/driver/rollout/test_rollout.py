@@ -74,6 +74,8 @@ def test_a_bad_version_hits_its_canary_alone_which_goes_back(six: RolledOut) -> 
     assert all(six.in_service(name) for name in six.nodes())
     assert set(six.rollout().waiting.values()) == {"RevisionBad"}
     assert six.told("Halted")[0] == "True"
+    (halted,) = [one for one in six.status()["conditions"] if one["type"] == "Halted"]
+    assert "those on which it failed get the former one back" in halted["message"]
 
 
 def test_a_bad_version_that_is_mended_and_resumed_goes_on(six: RolledOut) -> None:
@@ -108,6 +110,7 @@ def test_the_status_tells_waves_reasons_costs_and_when_it_ends(six: RolledOut) -
     words = [(node["phase"], node.get("reason")) for node in status["nodes"]]
     assert sorted(words, key=str) == [*[("Outdated", "AwaitingProof")] * 5, ("Soaking", None)]
     assert six.told("Progressing") == ("True", "NodesAtWork")
+    assert status["state"] == "Soaking"
     assert status["eta"] > stamp(six.now)
     before = status["eta"]
     six.now += 20
@@ -160,3 +163,20 @@ def test_a_pool_narrows_the_roll_out_of_its_nodes(six: RolledOut) -> None:
 
     assert set(six.rollout().waiting.values()) <= {"AwaitingWindow", "AwaitingProof"}
     assert six.out() == []
+
+
+def test_a_word_tells_the_wave(six: RolledOut) -> None:
+    said = set()
+    for name in six.nodes():
+        six.users.add(name)  # pods stay for a while, so that nodes are seen on their way
+    six.outside()
+    six.retarget(NEXT)
+    for _ in range(60):
+        six.settle()
+        said.add(six.status()["state"])
+        six.now += 61
+        if six.out():
+            six.users.discard(six.out()[0])
+            six.outside()
+
+    assert said >= {"Rolling canary", "Rolling 1/2", "Rolling 2/2", "Ready"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tools.dashboards.boards.control_plane import control_plane
+from tools.dashboards.boards.driver import driver
 from tools.dashboards.boards.node import node
 from tools.dashboards.boards.overview import overview
 from tools.dashboards.boards.pool import pool
@@ -15,6 +16,7 @@ BOARDS: Final = {
     "node": node,
     "pool": pool,
     "workloads": workloads,
+    "driver": driver,
     "control-plane": control_plane,
 }
 """What makes each file of monitoring/grafana-dashboards/gpu/."""
