@@ -254,6 +254,12 @@ CASES = [
         for phase in ("Draining", "Deferred")
     ),
     Case(
+        "GPUNodeHandedOver",
+        driver_work("_oldest_seconds", "HandedOver", 7300),
+        {"driver": "d"},
+        driver_work("_oldest_seconds", "HandedOver", 7100) | driver_work("_oldest_seconds", "Soaking", 9000),
+    ),
+    Case(
         "GPUDriverNextKernelUnserved",
         driver("NextKernelUnserved", 1),
         {"driver": "d"},
