@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.api import reasons
 from controllers.api.conditions import READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
 from controllers.api.reasons import NODE_OWNERS
 from kubectl_gpu.explain.card import PENDING
 from kubectl_gpu.explain.cures import cure
+from kubectl_gpu.explain.driver import BAD
 from kubectl_gpu.explain.explanation import Explanation, Finding
 from kubectl_gpu.explain.words import counted
 
@@ -39,7 +41,8 @@ def explained(seen: NodeSeen) -> Explanation:
         verdict = f"{name} is ready: its cards may be in pools"
     else:
         verdict = f"{name} is not ready for pooling ({ready.reason})"
-    return Explanation("GPUNodeInventory", inventory.name, verdict, (*conditions(inventory), *_cards(inventory)))
+    found = (*conditions(inventory), *_driver(inventory), *_cards(inventory))
+    return Explanation("GPUNodeInventory", inventory.name, verdict, found)
 
 
 def conditions(inventory: GPUNodeInventory) -> Iterator[Finding]:
@@ -58,6 +61,23 @@ def conditions(inventory: GPUNodeInventory) -> Iterator[Finding]:
         said.add(found.message)
 
 
+def _driver(inventory: GPUNodeInventory) -> Iterator[Finding]:
+    """What is done to it for its driver's sake, and what to do about that."""
+    work = inventory.status.driver_work
+    if work is None:
+        return
+    level: Level = "bad" if work.phase in BAD else "note"
+    doing = f"GPUDriver {work.driver} takes back revision {work.undoes}" if work.undoes else f"GPUDriver {work.driver}"
+    if work.hand_over:
+        doing = f"{work.hand_over} wants it for work of their own"
+    why = f" ({work.reason})" if work.reason else ""
+    row = reasons.of_driver_work(work.reason) if work.reason else None
+    do = row.spoken(driver=work.driver, node=inventory.name) if row is not None else ""
+    yield Finding(
+        level, f"{doing}: {work.phase}{why} since {work.since}" + (f", {work.message}" if work.message else ""), do
+    )
+
+
 def _cards(inventory: GPUNodeInventory) -> Iterator[Finding]:
     status = inventory.status
     number = len(status.hw.devices) if status.hw else 0
@@ -68,10 +88,10 @@ def _cards(inventory: GPUNodeInventory) -> Iterator[Finding]:
         yield Finding(
             "good", f"GPUPool {pool.name} has {counted(pool.slots, 'slot')} here, {pool.slots_reserved} reserved"
         )
-    reasons: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for entry in {(e.inventory_id, e.reason) for e in status.pools.pending}:
-        reasons[entry[1]] += 1
-    for reason, count in sorted(reasons.items()):
+        counts[entry[1]] += 1
+    for reason, count in sorted(counts.items()):
         awaits = sorted({e.pool for e in status.pools.pending if e.reason == reason and e.pool})
         of = f" for {' or '.join(awaits)}" if awaits else ""
         do = (

@@ -15,6 +15,7 @@ from controllers.api.resources import GPUDRIVER, Resource
 from controllers.domain.clock import stamp
 from kubectl_gpu import driver_waiting, drivers, live
 from kubectl_gpu.cluster import Found
+from kubectl_gpu.explain import node as explain_node
 from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 from tests.kubectl_gpu.drivers import SINCE, Api, condition, driver, node
@@ -192,3 +193,35 @@ async def test_a_program_waits_until_all_nodes_have_it_or_something_speaks_again
 async def test_an_option_that_means_nothing_is_refused(words: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace("?", "[?]")):
         await drivers.driver(ROLL, build().parse_args(["driver", *words.split()]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("work", "level", "text", "cure"),
+    [
+        (
+            {"phase": "Deferred", "reason": "PodsRemain", "message": PODS},
+            "note",
+            f"GPUDriver main: Deferred (PodsRemain) since {SINCE}, {PODS}",
+            "kubectl gpu driver retry n1",
+        ),
+        (
+            {"phase": "Broken", "reason": "RollbackFailed", "undoes": "0123456789"},
+            "bad",
+            f"GPUDriver main takes back revision 0123456789: Broken (RollbackFailed) since {SINCE}",
+            "kubectl gpu driver retry n1",
+        ),
+        (
+            {"phase": "HandedOver", "hand_over": "ansible"},
+            "note",
+            f"ansible wants it for work of their own: HandedOver since {SINCE}",
+            "",
+        ),
+    ],
+)
+def test_a_node_tells_what_is_done_to_it(work: dict[str, Any], level: str, text: str, cure: str) -> None:
+    found = explain_node.explained(explain_node.NodeSeen(node("n1", **work))).findings
+    (told,) = [one for one in found if SINCE in one.text]
+
+    assert (told.level, told.text) == (level, text)
+    assert cure in told.do
+    assert bool(told.do) is bool(cure)

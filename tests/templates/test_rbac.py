@@ -60,6 +60,10 @@ MAY = {
         ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
         ("watch", GPU, "gpudevices", "", ANYWHERE, ""),
         ("list", NFD, "nodefeatures", "", OURS, ""),
+        ("list", "", "pods", "", ANYWHERE, ""),  # who uses a node's cards
+        ("create", "", "pods", "eviction", ANYWHERE, "x"),
+        ("list", "resource.k8s.io", "resourceclaims", "", ANYWHERE, ""),
+        ("list", GPU, "gpupools", "", ANYWHERE, ""),  # how far a pool may be disrupted
         ("create", "", "pods", "", OURS, ""),  # which look at a node before anything starts there
         ("delete", "", "pods", "", OURS, "x"),
         ("create", "apps", "daemonsets", "", OURS, ""),
@@ -160,12 +164,11 @@ MAY_NOT = {
     ],
     "gpu-driver-controller": [
         ("update", "", "nodes", "", ANYWHERE, "x"),
-        ("list", "", "pods", "", ANYWHERE, ""),
-        ("create", "", "pods", "eviction", ANYWHERE, ""),
+        ("delete", "", "pods", "", ANYWHERE, "x"),  # who has cards of a node is asked by evictions alone
+        ("patch", "", "pods", "", ANYWHERE, "x"),
         ("delete", GPU, "gpudrivers", "", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
-        ("list", GPU, "gpupools", "", ANYWHERE, ""),
         ("create", GPU, "gpunodeinventories", "", ANYWHERE, ""),
         ("get", "", "secrets", "", OURS, "x"),
     ],
