@@ -124,18 +124,6 @@ EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 CASES = [
     Case("GPUDriverMissing", condition("DriverMissing", 1), {"node": "n1"}, condition("DriverMissing", -1)),
     Case(
-        "GPUNodeHandedOver",
-        driver_work("_oldest_seconds", "HandedOver", 7260),
-        {"driver": "d"},
-        driver_work("_oldest_seconds", "HandedOver", 7200),
-    ),
-    Case(
-        "GPUNodeHandedOver",
-        driver_work("_oldest_seconds", "HandedOver", 7260),
-        {"driver": "d"},
-        driver_work("_oldest_seconds", "Soaking", 80_000),
-    ),
-    Case(
         "GPUNodeFeatureMissing",
         condition("InventoryIncomplete", 1),
         {"node": "n1"},
@@ -264,6 +252,12 @@ CASES = [
             driver_work("_attempts", phase, 4) | driver_work("_attempts", "Soaking", 9),
         )
         for phase in ("Draining", "Deferred")
+    ),
+    Case(
+        "GPUNodeHandedOver",
+        driver_work("_oldest_seconds", "HandedOver", 7300),
+        {"driver": "d"},
+        driver_work("_oldest_seconds", "HandedOver", 7100) | driver_work("_oldest_seconds", "Soaking", 9000),
     ),
     Case(
         "GPUDriverNextKernelUnserved",
