@@ -663,3 +663,22 @@ def test_one_kernel_too_many_waits_and_no_node_with_another(monkeypatch: pytest.
         assert "6.8.0-3-generic is one more" in work["message"]
     assert len([key for key in made.objects if key[0] == "DaemonSet"]) == 2
     assert made.told("Blocked") == ("True", "TooManyKernels")
+
+
+def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_another_version() -> None:
+    made = Cluster()
+    made.node()
+    made.breaks[VERSION] = "unfit"
+    made.driver()
+    made.settle()
+    made.now += 16 * 60
+    made.settle()
+    assert made.phase() == "Failed"
+    before = made.label()
+    made.looks["n1"] = held_by("nvidia-persistenced")
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.settle()
+
+    assert made.phase() != "Blocked"
+    assert made.label() != before
+    assert conditions.holds(made.objects["GPUNodeInventory", "n1"], "ReadyForPooling")

@@ -180,6 +180,15 @@ async def test_another_version_in_the_middle_is_the_one_that_all_get(drivers: Dr
     assert not [node for node in drivers.view.nodes if names.DRIVER_TAINT in {one.key for one in node.spec.taints}]
 
 
+async def test_a_driver_that_failed_on_a_new_node_makes_way_for_another_version(drivers: Drivers) -> None:
+    (node,) = await drivers.nodes(fault=f"driver@{WANTED}=cuda802")
+    await drivers.driver(rollout=ROLLOUT)
+    await drivers.works(node, "Failed")
+    assert all(pod.ready for pod in drivers.pods(node)), "it holds the devices open as long as it runs"
+    await drivers.change(version=NEWER)
+    await drivers.in_service([node], NEWER)
+
+
 @pytest.mark.slow("a controller is started four times")
 async def test_a_controller_that_is_killed_in_any_phase_goes_on_from_there(drivers: Drivers) -> None:
     nodes = await fleet(drivers, 2, waves=[100])

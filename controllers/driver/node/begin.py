@@ -98,7 +98,8 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
     if check is None:
         make_check(draft)
-    serves = work.wave is not None
+    # The module's own pods hold a driver of the module's open even where it failed, and leave it before it is replaced.
+    serves = work.wave is not None or work.from_ is not None
     found = look.PENDING
     if check is not None:
         found = look.verdict(check, target, driver.spec, draft.node.name, serves=serves)

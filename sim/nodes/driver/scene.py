@@ -25,6 +25,8 @@ ROOM_MIB: Final = 200_000
 NO_ROOM_MIB: Final = 200
 STRANGER: Final = Holder(pid=4242, command="python3")
 """The process of fault holder-process."""
+DAEMON: Final = "nvidia-persistenced"
+"""Of the pod that brought the driver: it holds the driver's devices open as long as the pod runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ class Scene:
         pods = tuple(Holder(pid=1000 + n, command="cuda", pod_uid=uid) for n, uid in enumerate(sorted(self.holders)))
         return ((STRANGER,) if "holder-process" in kinds else ()) + pods
 
+    @property
+    def daemons(self) -> tuple[Holder, ...]:
+        """Who holds them open for the driver itself."""
+        return (Holder(pid=900, command=DAEMON, pod_uid=self.loaded.pod),) if self.loaded and self.loaded.pod else ()
+
 
 def look(scene: Scene, kinds: frozenset[str]) -> Look:
     """What is on the node; `kinds`: what befalls the driver that is wanted."""
@@ -79,7 +86,7 @@ def look(scene: Scene, kinds: frozenset[str]) -> Look:
         secure_boot=host.secure_boot,
         lockdown=host.lockdown,
         modules=_modules(scene, kinds),
-        holders=scene.holding(kinds)[:16],
+        holders=(*scene.daemons, *scene.holding(kinds))[:16],
         host_driver=scene.host_driver,
         free_mib=NO_ROOM_MIB if "disk-full" in kinds else ROOM_MIB,
         mofed="Host" if host.mofed == "Host" else "Container" if host.mofed == "Container" else "",
