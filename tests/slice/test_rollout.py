@@ -180,6 +180,7 @@ async def test_another_version_in_the_middle_is_the_one_that_all_get(drivers: Dr
     assert not [node for node in drivers.view.nodes if names.DRIVER_TAINT in {one.key for one in node.spec.taints}]
 
 
+@pytest.mark.slow("a driver fails, and another one is installed")
 async def test_a_driver_that_failed_on_a_new_node_makes_way_for_another_version(drivers: Drivers) -> None:
     (node,) = await drivers.nodes(fault=f"driver@{WANTED}=cuda802")
     await drivers.driver(rollout=ROLLOUT)
