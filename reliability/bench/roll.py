@@ -2,9 +2,9 @@
 
 The cluster of `make up` with the fifth process; nodes whose drivers the module brought, in pools, under pods that come
 and go. An installation is played in ten seconds, and what has to be waited for by default (a canary for an hour, a wave
-for a quarter of one) in ten. First a version that is good comes onto all; what is out of service is counted on each
-change that a watch shows. Then one comes that does not load, and it is seen whom it hits. Last the rollout is paused in
-the middle, and goes on.
+for a quarter of one) takes ten, too. First a version that is good comes onto all; what is out of service is counted on
+each change that a watch shows. Then a rollout is paused in the middle, and goes on. Last comes a version that does not
+load, and it is seen whom it hits.
 """
 
 from __future__ import annotations
@@ -46,22 +46,13 @@ DRIVER: Final = "fleet"
 BETTER: Final = "595.91.07"
 BAD: Final = "610.57.04"
 LAST: Final = VERSION
-SOAK: Final = "10s"
-PERCENT: Final = 10
 WAVES: Final = (10, 30, 100)
-ROLLOUT: Final[dict[str, Any]] = {
-    "canary": {"soak": SOAK, "evidence": "None"},
-    "waveSoak": SOAK,
-    "waves": list(WAVES),
-    "maxUnavailable": {"nodes": f"{PERCENT}%", "perPool": f"{PERCENT}%", "cards": 0},
-}
 TEAM: Final = "bench"
 FULL_NODES: Final = 1000
 """The size for which the bars hold."""
 ROLL_SECONDS: Final = 720.0
 HALT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
-POD_SECONDS: Final = (5.0, 60.0)
 
 
 @dataclass(slots=True)
@@ -121,7 +112,18 @@ async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Res
     process = controlplane.status(plane.dir).processes[names.DRIVER_CONTROLLER]
     async with View(plane.kubeconfig) as view:
         found = await Bench(view, Subject.of(plane.dir, process), sizes, progress).run()
-    return Result(_rows(found), asdict(found))
+    return Result(_rows(sizes, found), asdict(found))
+
+
+def rollout(sizes: Sizes) -> dict[str, Any]:
+    """How the fleet is rolled."""
+    share = f"{sizes.roll_percent}%"
+    return {
+        "canary": {"soak": f"{sizes.roll_soak}s", "evidence": "None"},
+        "waveSoak": f"{sizes.roll_soak}s",
+        "waves": list(WAVES),
+        "maxUnavailable": {"nodes": share, "perPool": share, "cards": 0},
+    }
 
 
 class Bench:
@@ -130,7 +132,7 @@ class Bench:
     def __init__(self, view: View, subject: Subject, sizes: Sizes, progress: Progress) -> None:
         """Follow work and pods from now on."""
         self._view, self._subject, self._progress = view, subject, progress
-        self._count, self._pools = sizes.roll_nodes, sizes.roll_pools
+        self._count, self._pools, self._sizes = sizes.roll_nodes, sizes.roll_pools, sizes
         self._seen, self._pool_of = Watched(), dict[str, str]()
         self._pods, self._ended = 0, set[str]()
         view.inventories.subscribe(self._work)
@@ -203,7 +205,9 @@ class Bench:
         """Nodes come and get their driver; each belongs to a pool with all of its cards."""
         view, client = self._view, self._view.client
         target = {"nodeSelector": {"matchLabels": {GROUP: "roll"}}}
-        await client.create(GPUDRIVER, gpudriver(DRIVER, VERSION, target=target, rollout=ROLLOUT), manager=MANAGER)
+        await client.create(
+            GPUDRIVER, gpudriver(DRIVER, VERSION, target=target, rollout=rollout(self._sizes)), manager=MANAGER
+        )
         made = node_manifests([SHAPE] * self._count, prefix="roll", annotations=TOOK)
         for place, one in enumerate(made):
             one["metadata"]["labels"][GROUP] = "roll"
@@ -235,7 +239,7 @@ class Bench:
         async def one(number: int) -> None:
             turn = number
             while True:
-                low, high = POD_SECONDS
+                low, high = self._sizes.roll_stay
                 stays, name = low + (turn * 17) % (high - low), f"pod-{number}-{turn}"
                 body = gpu_pod(name, f"roll-{number % self._pools}", 1)
                 await self._view.client.create(POD, body, TEAM, manager=MANAGER)
@@ -320,8 +324,8 @@ class Bench:
         return max(0.0, at - self._seen.failed_at), back
 
 
-def _rows(found: Found) -> tuple[Row, ...]:
-    full, pools = found.nodes >= FULL_NODES, -(-found.nodes // found.pools)
+def _rows(sizes: Sizes, found: Found) -> tuple[Row, ...]:
+    full, pools, percent = found.nodes >= FULL_NODES, -(-found.nodes // found.pools), sizes.roll_percent
     return (
         Row(
             f"roll: {found.nodes} nodes, {found.pools} pools, canary and {len(WAVES)} waves, all have the version",
@@ -330,10 +334,10 @@ def _rows(found: Found) -> tuple[Row, ...]:
             1,
             at_most=ROLL_SECONDS,
             judged=full,
-            note="installation played 10 s, soaks 10 s",
+            note=f"installation played 10 s, soaks {sizes.roll_soak} s",
         ),
-        Row("  nodes out of service at once", found.most, "", 0, at_most=max(1, found.nodes * PERCENT // 100)),
-        Row("    of one pool", found.most_in_pool, "", 0, at_most=max(1, pools * PERCENT // 100)),
+        Row("  nodes out of service at once", found.most, "", 0, at_most=max(1, found.nodes * percent // 100)),
+        Row("    of one pool", found.most_in_pool, "", 0, at_most=max(1, pools * percent // 100)),
         Row(f"  of {found.pods} pods: ended by it", found.killed, "", 0, exactly=0.0),
         Row("  writes of the driver's controller for a node", found.writes / found.nodes, at_most=14.0),
         Row("  its cores meanwhile", found.cores, at_most=0.3, judged=full),

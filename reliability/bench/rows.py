@@ -175,5 +175,11 @@ class Sizes:
     """Nodes onto which another version of a driver comes."""
     roll_pools: int = 20
     """Pools that they are in."""
+    roll_percent: int = 10
+    """Share of them, and of each pool, that may be out of service."""
+    roll_soak: int = 10
+    """Seconds for which a canary and a wave have to serve."""
+    roll_stay: tuple[float, float] = (5.0, 60.0)
+    """How long pods run, at least and at most."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

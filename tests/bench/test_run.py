@@ -59,8 +59,11 @@ TINY = Sizes(
     gang_kills=2,
     driver_nodes=6,
     driver_first=1,
-    roll_nodes=6,
+    roll_nodes=4,
     roll_pools=2,
+    roll_percent=50,
+    roll_soak=1,
+    roll_stay=(1.0, 3.0),
     driver_unserved=1,
     driver_quiet=1.0,
     driver_objects=4,
@@ -146,7 +149,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
-    nodes = (coldstart, change, large, monitoring, pools, drivers)
+    nodes = (coldstart, change, large, monitoring, pools, drivers, roll)
     for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
@@ -284,6 +287,15 @@ def drivers(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert raw["first"][0] > 0
     assert rows["writes in 1 s without a change"]["verdict"] == "met"
     assert rows["6 bare nodes, install played 10 s: all in service"]["verdict"] == "info", "the budget is for 1,000"
+
+
+def roll(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert (raw["nodes"], raw["pools"], raw["killed"], raw["hit"]) == (4, 2, 0, 1)
+    assert 1 <= raw["most"] <= 2
+    assert raw["most_in_pool"] == 1
+    assert raw["took"] > 0
+    assert raw["pods"] > 0
+    assert rows["nodes out of service at once"]["verdict"] == "met"
 
 
 def gangs(raw: dict[str, Any], rows: dict[str, Any]) -> None:
