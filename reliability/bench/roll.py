@@ -147,6 +147,7 @@ class Bench:
         finally:
             churn.cancel()
             await asyncio.gather(churn, return_exceptions=True)
+            await self._empty()
         most, in_pool, pods = self._seen.most, self._seen.most_in_pool, self._pods
         paused, resumed = await self._pause()
         halted, back = await self._bad()
@@ -253,6 +254,18 @@ class Bench:
                 turn += self._count
 
         await asyncio.gather(*(one(number) for number in range(self._count)))
+
+    async def _empty(self) -> None:
+        """The pods that are left end."""
+        left = [pod.name for pod in self._view.pods if pod.metadata.namespace == TEAM]
+        self._ended.update(left)
+        for name in left:
+            await actors.delete(self._view.client, POD, name, TEAM)
+
+        def there() -> int:
+            return sum(pod.metadata.namespace == TEAM for pod in self._view.pods)
+
+        await self._view.until(lambda: not there(), WITHIN, lambda: f"{there()} pods stay")
 
     async def _change(self, **spec: Any) -> None:
         await self._view.client.merge(GPUDRIVER, DRIVER, {"spec": spec}, manager=MANAGER)
