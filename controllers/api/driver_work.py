@@ -95,6 +95,8 @@ class DriverWork:
     """Whether a pod has had a card since the node came back with the driver."""
     gpu_seconds: Annotated[int, Field(ge=0)] = 0
     """Its cards times the seconds for which this work had them out of service, counted when the node came back."""
+    out_seconds: Annotated[int, Field(ge=0)] = 0
+    """Seconds for which the node was out of service in the last try, counted likewise."""
     missing: Annotated[tuple[Annotated[str, Field(max_length=800)], ...], Field(max_length=8), Atomic] = ()
     """Images that the registry did not have, which were therefore not chosen; it stands until this work ends."""
     awaits_image: bool = False
@@ -122,8 +124,9 @@ class LastDriverWork:
     took: Annotated[int, Field(ge=0)]
     """Seconds that it took from its first phase."""
     gpu_seconds: Annotated[int, Field(ge=0)] = 0
-    """Its cards times the seconds for which they were out of service, and those of the work before that ended less than
-    24 hours earlier."""
+    """Its cards times the seconds for which they were out of service, over all tries."""
+    out_seconds: Annotated[int, Field(ge=0)] = 0
+    """Seconds for which the node was out of service in the last try."""
     result: Literal["Good", "Failed", "RolledBack"]
     """How it ended; RolledBack: the node has the former revision again, and this one failed there."""
     wave: Annotated[int | None, Field(ge=0)] = None

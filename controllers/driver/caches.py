@@ -78,9 +78,9 @@ def variants_of_node(obj: Node | DaemonSet | ConfigMap) -> tuple[str, ...]:
 
 
 def variants_of_work(inventory: GPUNodeInventory) -> tuple[str, ...]:
-    """The variant that the node is on its way to: its check pod or its label needs what belongs to it."""
+    """The variants that the node is on its way to, and back to: its check pod or its label needs what belongs to it."""
     work = inventory.status.driver_work
-    return (work.to,) if work is not None and work.to is not None else ()
+    return tuple({value for value in (work.to, work.from_) if value is not None}) if work is not None else ()
 
 
 def drivers_of(inventory: GPUNodeInventory) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from controllers.api.conditions import NUMBERS
 from controllers.domain.clock import begun
-from controllers.domain.driver.pause import paused_until
+from controllers.domain.driver.pause import is_paused_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,8 +75,7 @@ class DriverWork(Collector):
                 if one.wave is not None:
                     wave.add_metric([driver.name, one.key], one.wave)
             hours.add_metric([driver.name], sum(one.gpu_seconds for one in driver.status.spent) / HOUR)
-            is_paused = driver.spec.rollout.paused or paused_until(driver.metadata.annotations, now) is not None
-            paused.add_metric([driver.name], is_paused)
+            paused.add_metric([driver.name], is_paused_on(driver, None, now))
         return strata, wave, hours, paused
 
     def _work(self, now: float) -> Iterable[Metric]:

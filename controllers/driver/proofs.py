@@ -54,5 +54,6 @@ def _evidence_of(inventory: GPUNodeInventory, last: LastDriverWork) -> Evidence:
         last.reason,
         work.message if work is not None and (work.phase == "Failed" or work.undoes == last.revision) else None,
         last.fault,
+        last.wave is not None,
         reason_of(last.reason),
     )

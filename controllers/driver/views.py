@@ -144,6 +144,8 @@ class Evidence:
     message: str | None = None
     fault: Literal["Revision", "Node"] | None = None
     """Whose fault it was that it failed."""
+    is_rolled: bool = False
+    """Whether that was in a roll-out, in which others may have failed before."""
     cause: Reason | None = None
     """What befell it: nodes with the same one have something in common."""
 

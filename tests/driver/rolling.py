@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from controllers.api import names
+from controllers.api import names, resources
 from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.driver_work import CLOSED, OUT_OF_SERVICE, DriverWork
 from controllers.api.record import adapter, to_json
+from controllers.domain.clock import stamp
 from controllers.domain.driver.choice import Install
 from controllers.driver.node.health import baseline
 from controllers.driver.node.moves import take_out
 from controllers.driver.node.work import step
 from tests.driver.world import Cluster
 from tests.kit import conditions, objects
+from tests.kit.objects import condition
 
 GATES = tuple(names.deploy_label(name) for name in sorted(HOLDING_GPU_OPEN))
 POOL = "a"
@@ -46,6 +48,8 @@ class Rolling(Cluster):
         """Bootstrap follows `driverWork`, gates and pools' labels follow it, and plugins follow the node."""
         super().outside()
         for name in self.nodes():
+            if name in self.silent:
+                continue
             out = self.phase(name) in OUT_OF_SERVICE
             pods = [pod for (kind, _), pod in self.objects.items() if kind == "Pod" and _drives(pod, name)]
             serves = self.host or any(conditions.holds(pod, "Ready") for pod in pods)
@@ -95,10 +99,27 @@ class Rolling(Cluster):
         assert found.phase == "Queued"
         self.write(name, take_out(found, self.now, baseline(self.view().node(name).devices)))
 
-    def write(self, name: str, work: DriverWork) -> None:
+    def write(self, name: str, work: DriverWork | None) -> None:
         """Write a node's work as a whole."""
         with self.edit("GPUNodeInventory", name) as inventory:
-            inventory["status"]["driverWork"] = to_json(work)
+            inventory["status"]["driverWork"] = to_json(work) if work is not None else None
+
+    def drop_node(self, name: str) -> None:
+        """The node is deleted, and with it what the module knows of it."""
+        for resource in (resources.NODE, resources.GPUNODEINVENTORY):
+            self.drop(resource, name)
+        for (kind, key), obj in list(self.objects.items()):
+            if kind == "GPUDevice" and obj["status"].get("nodeName") == name:
+                self.drop(resources.GPUDEVICE, key)
+            if kind == "Pod" and obj["spec"].get("nodeName") == name:
+                self.drop(resources.POD, key)
+
+    def silence(self, name: str) -> None:
+        """The machine dies: its kubelet does nothing, and its node is out of service."""
+        self.silent.add(name)
+        said = condition("ReadyForPooling", False)
+        with self.edit("GPUNodeInventory", name) as inventory:
+            conditions.put(inventory, replace(said, last_transition_time=stamp(self.now)))
 
 
 def _drives(pod: dict[str, Any], node: str) -> bool:

@@ -212,7 +212,7 @@ def test_nobody_is_evicted_from_a_node_whose_kubelet_is_away() -> None:
     made.now += 2
     made.settle()
 
-    assert (made.phase(), made.asked) == (None, [])
+    assert (made.phase(), made.asked) == ("Draining", [])
 
 
 def test_a_pod_that_is_leaving_already_is_not_asked_for() -> None:

@@ -51,7 +51,8 @@ def test_a_node_whose_last_work_failed_says_why(made: Cluster) -> None:
     made.settle()
     seen = observed(made)
     (member,) = seen.members
-    last = LastDriverWork(driver="main", revision=seen.revision, at=AT, took=1, result="Failed", reason="ModuleLoad")
+    at = seen.driver.status.revisions[0].since
+    last = LastDriverWork(driver="main", revision=seen.revision, at=at, took=1, result="Failed", reason="ModuleLoad")
     place = place_of(replace(member, last=last), seen)
 
     assert place is not None

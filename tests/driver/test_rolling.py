@@ -350,3 +350,164 @@ def test_a_node_waits_for_the_layouts_of_its_cards_and_comes_back_without_one_th
     made.settle()
 
     assert made.phase() == "Soaking"
+
+
+def two(made: Rolling) -> None:
+    """Another node of the kind, with the former version, that waits for its turn like the first."""
+    made.merge("GPUDriver", "main", {"spec": {"version": VERSION}})
+    made.node("n2")
+    made.settle()
+    made.write("n1", None)
+    retarget(made, NEXT)
+    for name in ("n1", "n2"):
+        made.begin(name)
+    made.settle()
+    assert [made.phase(name) for name in ("n1", "n2")] == ["Queued"] * 2
+
+
+def test_a_canary_that_serves_after_another_has_failed_proves_nothing(made: Rolling) -> None:
+    two(made)
+    made.breaks["n1"] = BAD
+    for name in ("n1", "n2"):
+        made.take(name)
+    made.settle()
+    made.users.add("n2")
+    made.settle()
+    made.now += 61
+    made.settle()
+
+    assert made.last("n2") == "Good"
+    assert made.told("Halted")[0] == "True"
+    assert made.status()["revisions"][0]["result"] == "Bad"
+    made.drop_node("n1")
+    made.settle()
+    assert made.status()["revisions"][0]["result"] == "Bad", "nor is it forgotten with the node"
+
+
+def fail_in_service(made: Rolling) -> None:
+    made.take()
+    made.settle()
+    made.users.add("n1")
+    made.settle()
+    made.card("n1", {"fault": "CriticalXid"})
+    made.settle()
+    assert (made.phase(), (made.work() or {})["undoes"]) == ("Queued", revisions(made)[0])
+
+
+def test_a_roll_back_that_pods_kept_is_tried_again(made: Rolling) -> None:
+    fail_in_service(made)
+    made.take()
+    made.settle()
+    made.now += DRAIN + 1
+    made.settle()
+    assert made.phase() == "Deferred"
+    made.now += 30 * 60 + 1
+    made.settle()
+    assert (made.phase(), (made.work() or {})["attempt"]) == ("Queued", 2)
+    made.users.clear()
+    made.take()
+    made.settle()
+    assert made.phase() == "RolledBack"
+
+
+def test_a_resume_while_the_node_goes_back_ends_that(made: Rolling) -> None:
+    fail_in_service(made)
+    made.now += 30
+    made.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    made.card("n1", {"fault": None})
+    made.settle()
+
+    assert made.phase() is None
+    assert made.told("Halted")[0] == "False"
+
+
+def test_a_resume_before_the_former_driver_is_back_is_not_lost(made: Rolling) -> None:
+    made.breaks[NEXT] = BAD
+    made.take()
+    for _ in range(60):
+        if (work := made.work()) is not None and work.get("undoes") and work["phase"] == "Installing":
+            break
+        made.reconcile("GPUNodeInventory", "n1")
+        made.reconcile("GPUDriver", "main")
+        made.outside()
+    made.now += 30
+    made.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    made.now += 30
+    made.settle()
+
+    assert made.phase() is None
+    assert made.told("Halted")[0] == "False"
+
+
+def test_a_failed_node_of_a_roll_out_that_comes_to_itself_soaks(made: Rolling) -> None:
+    made.merge("GPUDriver", "main", {"spec": {"rollout": {"rollback": "None"}}})
+    made.breaks[NEXT] = BAD
+    made.take()
+    made.settle()
+    assert made.phase() == "Failed"
+    made.breaks.clear()
+    made.settle()
+
+    assert made.phase() == "Soaking"
+
+
+def test_a_machine_that_dies_amid_its_soak_is_not_waited_for_without_end(made: Rolling) -> None:
+    made.take()
+    made.settle()
+    made.merge("Node", "n1", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    made.silence("n1")
+    made.settle()
+    made.now += 3000
+    made.settle()
+    assert made.phase() == "Soaking"
+    made.now += 700
+    made.settle()
+
+    assert made.phase() is None
+    assert made.status()["revisions"][0]["result"] == "Unproved"
+
+
+def test_a_node_that_is_due_and_may_not_start_is_not_looked_at_over_and_over(made: Rolling) -> None:
+    made.clients_stay.add("n1")
+    made.take()
+    made.settle()
+    made.now += 301
+    made.settle()
+    made.now += 30 * 60 + 1
+
+    assert made.phase() == "Deferred"
+    assert made.of_node("n1").plan.requeue_after is None
+
+
+def test_a_controller_that_was_away_takes_no_driver_on_a_limit_that_has_passed(made: Rolling) -> None:
+    before = made.label()
+    made.take()
+    until(made, "Clearing")
+    made.outside()
+    for _ in range(20):
+        made.reconcile("GPUNodeInventory", "n1", stop_after=1)
+        if made.phase() == "Removing":
+            break
+        made.outside()
+    assert (made.phase(), made.label()) == ("Removing", before)
+    made.now += 3600
+    made.settle()
+
+    assert (made.phase(), made.label()) == (None, before)
+
+
+def test_a_look_from_before_the_phase_does_not_count(made: Rolling) -> None:
+    made.clients_stay.add("n1")
+    made.take()
+    until(made, "Clearing")
+    made.clients_stay.clear()
+    made.outside()
+    made.reconcile("GPUNodeInventory", "n1")
+    (check,) = made.checks()
+    with made.edit("Pod", check) as pod:
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    made.outside()
+    made.reconcile("GPUNodeInventory", "n1")
+
+    assert made.phase() == "Clearing"
+    assert made.checks() == []

@@ -10,6 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
+from controllers.api.resources import POD
+from controllers.domain.clock import stamp
 from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Evict, JSONPatch, Merge, Precondition
 from tests.kit import patches
 from tests.kit.lists import is_meant
@@ -80,6 +82,8 @@ class Cluster(Storage):
             raise ConflictError(key)
         before = copy.deepcopy(old)
         made = old if old is not None else _empty(ref.name, ref.namespace)
+        if old is None and ref.resource is POD:
+            made["metadata"]["creationTimestamp"] = stamp(self.now)
         self._write(action, manager, key, made)
         self.admit(action, before, made)
         self._store(ref.resource, key[1], before, made)

@@ -60,6 +60,15 @@ def revision_of(value: str) -> str:
     return value.partition("-")[0]
 
 
+def of_value(value: str, kernel: str) -> Variant | None:
+    """The variant of a label's value on a node that runs a kernel; None where it is for another kernel."""
+    revision, _, rest = value.removesuffix(PROPRIETARY).partition("-")
+    system = rest.rpartition("-")[0]
+    modules: Modules = "Proprietary" if value.endswith(PROPRIETARY) else "Open"
+    made = Variant(revision, system, "" if is_for_any_kernel(value) else kernel, modules)
+    return made if made.value == value else None
+
+
 def is_for_any_kernel(value: str) -> bool:
     """Whether the image of a label's value serves every kernel of its system: it compiles the modules on the node."""
     return _kernel_of(value) == ANY

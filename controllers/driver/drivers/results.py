@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import reasons
@@ -11,7 +11,7 @@ from controllers.domain.clock import seconds
 from controllers.driver.views import Results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from controllers.api.driver_rollout import MaxFailures
     from controllers.api.gpudriver import GPUDriver, Result, RevisionStatus
@@ -61,18 +61,29 @@ def results(driver: GPUDriver, revision: str, evidence: Iterable[Evidence]) -> R
     known = remembered(driver, revision)
     strata: dict[str, Result] = {one.key: one.result for one in known.strata} if known is not None else {}
     said = [one for one in evidence if one.good or known is None or one.since >= known.since]  # else it is tried again
-    good = Counter(one.stratum for one in said if one.good)
-    failed = Counter(one.stratum for one in said if one.fault == "Revision")
-    for key in sorted(good.keys() | failed.keys()):
-        proved = bool(good[key]) or strata.get(key) == "Good"
-        allowed = _failures_allowed(driver.spec.rollout.max_failures, good[key] + failed[key]) if proved else 0
-        if failed[key] > allowed:
-            strata[key] = "Bad"
-        elif good[key]:
-            strata[key] = "Good"
+    shown: dict[str, list[Evidence]] = defaultdict(list)
+    for one in sorted(said, key=lambda one: one.since):
+        if one.good or one.fault == "Revision":
+            shown[one.stratum].append(one)
+    for key, found_there in shown.items():
+        strata[key] = _result(strata.get(key, "Unproved"), found_there, driver.spec.rollout.max_failures)
     found = {*strata.values(), known.result if known is not None else "Unproved"}
     whole: Result = "Good" if "Good" in found else "Bad" if "Bad" in found else "Unproved"
     return Results(whole, strata, reason_of(known.halted if known is not None else None) or _halted(said))
+
+
+def _result(known: Result, shown: Sequence[Evidence], limits: MaxFailures) -> Result:
+    """What nodes of one kind come to, by what they have `shown`, the earliest first.
+
+    What is bad stays so until a person resumes: that another node of the roll-out serves, or that the one which failed
+    is gone, proves nothing. It does where a person had it tried again on the node that failed, and it serves there.
+    """
+    failed = sum(not one.good for one in shown)
+    if known == "Bad":
+        return "Good" if not failed and any(not one.is_rolled for one in shown) else "Bad"
+    if known == "Unproved" and not shown[0].good:
+        return "Bad"
+    return "Bad" if failed > _failures_allowed(limits, len(shown)) else "Good"
 
 
 def reason_of(word: str | None) -> Reason | None:

@@ -19,7 +19,7 @@ from controllers.api.gpudriver import (
     StratumStatus,
 )
 from controllers.domain.clock import stamp
-from controllers.domain.driver.pause import paused_until
+from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.waves import CANARY
 from controllers.driver.drivers import conditions
@@ -89,6 +89,7 @@ def _revisions(seen: ObservedDriver, now: float, *, resumed: bool, halted: Findi
         strata=strata,
     )
     used = {revision_of(one.label) for one in seen.members if one.label}
+    used |= {revision_of(one.work.from_) for one in seen.members if one.work is not None and one.work.from_}
     before = [one for one in driver.status.revisions if one.hash != seen.revision]
     # The last good one is what new nodes get while this one is not proved, and others still run.
     kept = [one for one in before if one.hash == driver.status.current or one.hash in used]
@@ -178,7 +179,7 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
 
 
 def _is_paused(seen: ObservedDriver, now: float) -> bool:
-    return seen.driver.spec.rollout.paused or paused_until(seen.driver.metadata.annotations, now) is not None
+    return is_paused_on(seen.driver, None, now)
 
 
 def _wave(seen: ObservedDriver) -> str:

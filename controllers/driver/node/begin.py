@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
+from controllers.domain.driver.pause import is_paused_on, paused_to
 from controllers.driver.node import look
 from controllers.driver.node.draft import (
     AWAITED,
@@ -147,7 +148,7 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
     seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         look_at(draft, driver, target)
-    elif may_start(draft.node) and not (driver.spec.rollout.paused or _is_held(draft)):
+    elif may_start(draft.node) and not (is_paused_on(driver, draft.node, draft.now) or _is_held(draft)):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:
@@ -155,12 +156,18 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
             draft.plan.requeue_within(fresh)
     else:
         draft.plan.requeue_within(fresh)
+        if (end := paused_to(driver, draft.node, draft.now)) is not None:
+            draft.plan.requeue_within(end - draft.now)
 
 
 def may_start(node: Node) -> bool:
     """Whether work may begin on the node now: it is Ready, and neither a person nor an autoscaler takes it away."""
-    leaving = any(taint.key in LEAVING for taint in node.spec.taints)
-    return node.ready and not (node.spec.unschedulable or leaving)
+    return node.ready and not is_taken_away(node)
+
+
+def is_taken_away(node: Node) -> bool:
+    """Whether a person has cordoned the node, or an autoscaler says that it goes."""
+    return node.spec.unschedulable or any(taint.key in LEAVING for taint in node.spec.taints)
 
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:

@@ -12,7 +12,7 @@ from controllers.domain.clock import begun, seconds
 from controllers.domain.driver.choice import is_wanted
 from controllers.domain.driver.node_work import limit_at
 from controllers.domain.driver.variant import serves
-from controllers.driver.node.work import last_of, step, write_work
+from controllers.driver.node.work import step, write_work
 from controllers.runtime.plan import Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Ref, ref
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from controllers.driver.node.states import Slot
     from controllers.driver.views import Json, ObservedNode
 
-DAY: Final = 86_400.0
 LOOKED_AT: Final = ("Preflight", "Queued", "Blocked", "Deferred")
 """Phases of a node whose driver is to be replaced, and that still has it."""
 AWAITED: Final = 30.0
@@ -80,14 +79,7 @@ class Draft:
         """The node's work as it is from now on, where it is not so already."""
         self.after = work
         if work != self.observed.work or last is not None:
-            self.plan.add(write_work(self.inventory, work, self._summed(last)))
-
-    def _summed(self, last: LastDriverWork | None) -> LastDriverWork | None:
-        """With what the work before it has cost, where that ended within the day."""
-        before = last_of(self.node, self.inventory)
-        if last is None or before is None or begun(before.at, self.now) < self.now - DAY:
-            return last
-        return replace(last, gpu_seconds=last.gpu_seconds + before.gpu_seconds)
+            self.plan.add(write_work(self.inventory, work, last))
 
     def enter(self, phase: Phase, target: Install, driver: str, **more: object) -> DriverWork:
         """The work in a phase on the way to that driver."""

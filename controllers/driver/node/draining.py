@@ -44,6 +44,8 @@ class Wait:
     """Seconds after which time alone changes it."""
     evicts: bool = False
     """Whether pods are asked to leave now."""
+    is_steady: bool = True
+    """Whether the node tells of it: of pods that come and go it does once, as each would be a write."""
 
 
 def is_drained(seen: ObservedNode) -> bool:
@@ -75,7 +77,7 @@ def staying(seen: ObservedNode) -> tuple[User, ...]:
 def _wait(draft: Draft, work: DriverWork, rollout: Rollout) -> Wait:
     seen, stay = draft.observed, staying(draft.observed)
     if rollout.strategy == "WhenIdle":
-        return _remaining(seen)
+        return replace(_remaining(seen), is_steady=False)
     left = time_left(stamp(begun(work.since, draft.now) + rollout.drain.wait_for), draft)
     if left > 0:
         return replace(_remaining(seen), again_in=left)
@@ -112,8 +114,20 @@ def _tell(draft: Draft, work: DriverWork, wait: Wait) -> None:
     """Say on the node for whom it waits, where that is another answer than before."""
     if work.undoes is not None:
         return
+    if wait.is_steady:
+        draft.write(_with_reason(work, wait))
+
+
+def _with_reason(work: DriverWork, wait: Wait) -> DriverWork:
     message = f"{wait.found.message}{wait.pods and f': {wait.pods}'}"
-    draft.write(replace(work, reason=wait.found.reason, message=message[:1024]))
+    return replace(work, reason=wait.found.reason, message=message[:1024])
+
+
+def begin_draining(draft: Draft, work: DriverWork, driver: GPUDriver | None) -> None:
+    """The cards are withdrawn, and pods use some of them: the node tells which."""
+    drain_for = driver.spec.rollout.drain if driver is not None else None
+    made = move(work, "Draining", draft.now, drain=drain_for)
+    draft.write(made if work.undoes is not None else _with_reason(made, _remaining(draft.observed)))
 
 
 def _evict(draft: Draft, users: Sequence[User]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.driver.node.draft import Draft
 
 
-STUCK: Final = ("Failed", "Deferred", "Broken")
+STUCK: Final = ("Failed", "Deferred", "RolledBack", "Broken")
 
 
 def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
@@ -32,9 +32,17 @@ def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     if work.phase == "Broken":
         _try_again(draft, work)
     elif outcome(seen.pod).serves and is_done(seen):
-        done(draft, work)
+        _recover(draft, work)
     elif target is not None and not in_service(seen) and _is_new(draft, work, target):
         look_at(draft, driver, target, attempt=work.attempt + 1)
+
+
+def _recover(draft: Draft, work: DriverWork) -> None:
+    """The driver serves there after all."""
+    if work.wave is None:
+        done(draft, work)
+    else:
+        come_back(draft, move(work, "Validating", draft.now))
 
 
 def _try_again(draft: Draft, work: DriverWork) -> None:
@@ -75,6 +83,4 @@ def _is_to_be_obeyed(draft: Draft) -> bool:
         return True  # a revision that is bad is begun only while it is asked for
     if work is None or draft.takes is not None or draft.after != work:
         return False
-    if work.phase == "RolledBack":
-        return work.retry_at is not None
     return work.phase in STUCK or (work.phase == "Blocked" and seen.target is not None)

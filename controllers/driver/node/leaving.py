@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
-from controllers.domain.clock import begun
+from controllers.domain.clock import begun, stamp
 from controllers.domain.usage import is_promised
 from controllers.driver.node.draft import event, in_service, make_objects, take_label
-from controllers.driver.node.draining import drain, is_drained
+from controllers.driver.node.draining import begin_draining, drain, is_drained
 from controllers.driver.node.health import baseline
 from controllers.driver.node.late import until_late
 from controllers.driver.node.look import PENDING, Verdict, released
 from controllers.driver.node.moves import charged, move
-from controllers.runtime.plan import Apply, Delete, Ref, ref
+from controllers.runtime.plan import Apply, Delete, Precondition, Ref, ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def _withdraw(draft: Draft, work: DriverWork) -> None:
     elif is_drained(seen):
         draft.write(move(work, "Clearing", draft.now))
     else:
-        draft.write(move(work, "Draining", draft.now, drain=_drain_of(seen)))
+        begin_draining(draft, work, seen.driver)
 
 
 def _drain_of(seen: ObservedNode) -> Drain | None:
@@ -74,7 +74,7 @@ def _clear(draft: Draft, work: DriverWork) -> None:
     """The module's own pods let go of the driver; then a pod looks whether anybody else holds it open."""
     seen, wanted = draft.observed, draft.observed.wanted_clearing_check
     if not is_drained(seen):
-        draft.write(move(work, "Draining", draft.now, drain=_drain_of(seen)))  # who came by a way that is not ours
+        _drain_again(draft, work)
         return
     if wanted is None or clients_stay(draft.node):
         message = "the module's own pods have not left the driver"
@@ -87,6 +87,13 @@ def _clear(draft: Draft, work: DriverWork) -> None:
         _remove(draft, work)
     else:
         until_late(draft, work, found)
+
+
+def _drain_again(draft: Draft, work: DriverWork) -> None:
+    """Somebody came by a way that is not ours: waited for until the limit that there was, and no longer."""
+    drain = _drain_of(draft.observed)
+    limit = begun(work.out_since or work.since, draft.now) + (drain.wait_for + drain.timeout if drain else 0.0)
+    draft.write(move(work, "Draining", draft.now, deadline=stamp(limit)))
 
 
 def _give(draft: Draft, work: DriverWork) -> None:
@@ -102,6 +109,10 @@ def _looked(draft: Draft, work: DriverWork, wanted: Named) -> Verdict:
     """
     seen, is_handed_over = draft.observed, work.hand_over is not None
     check = next((pod for pod in seen.checks if pod.name == wanted.name), None)
+    if check is not None and (check.metadata.deletion_timestamp or check.metadata.creation_timestamp < work.since):
+        if check.metadata.deletion_timestamp is None:
+            draft.plan.add(Delete(ref(POD, check)))  # it has looked before the pods left that have come since
+        return LOOKING
     if check is None:
         if not is_handed_over:
             make_objects(draft, (CONFIGMAP, seen.objects.configmap))  # which it mounts
@@ -135,6 +146,9 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     """The point of no return: what comes next is there before the driver goes."""
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
+    known = frozenset(user.key for user in draft.observed.users)
+    fields = f"spec.nodeName={draft.node.name},{names.TENANT_PODS}"
+    draft.plan.add(Precondition(POD, known, labels=names.LABEL_POOL, fields=fields))  # a cache of pods may lag
     # What befell a card before this moment is not the next driver's doing.
     draft.write(move(work, "Removing", draft.now, baseline=baseline(draft.observed.devices)))
     take_label(draft)

@@ -33,5 +33,5 @@ def charged(work: DriverWork, now: float, cards: int) -> DriverWork:
     """The work of a node that is back in service, with the time that its cards were out of it."""
     if work.out_since is None:
         return work
-    spent = int(now - begun(work.out_since, now)) * cards
-    return replace(work, out_since=None, gpu_seconds=work.gpu_seconds + max(0, spent))
+    out = max(0, int(now - begun(work.out_since, now)))
+    return replace(work, out_since=None, out_seconds=out, gpu_seconds=work.gpu_seconds + out * cards)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.driver.node.draft import in_service, set_label, take_label, time_left
 from controllers.driver.node.failing import fail
-from controllers.driver.node.moves import move
+from controllers.driver.node.moves import charged, move
 from controllers.driver.node.pod import Outcome
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ def remove(draft: Draft, work: DriverWork) -> None:
     if work.to is None:
         draft.write(None)
     elif label is not None and label != work.to:
-        if in_service(seen) or seen.used:
-            # Its own checks have put it into service meanwhile: pods may use the driver.
-            draft.write(move(work, "Queued", draft.now) if work.undoes is not None else None)
+        late = work.deadline is not None and time_left(work.deadline, draft) <= 0
+        if in_service(seen) or seen.used or late:
+            # Its own checks have put it into service meanwhile, or may do so: pods may use the driver.
+            back = charged(work, draft.now, len(seen.devices))
+            draft.write(move(back, "Queued", draft.now, baseline=None) if work.undoes is not None else None)
         else:
             take_label(draft)
     elif label is None and seen.driver_pods:

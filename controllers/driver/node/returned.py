@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING, find
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
+from controllers.domain.driver.node_work import ABSENT_MAX
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.slots import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
@@ -15,7 +17,7 @@ from controllers.driver.node.failing import fail
 from controllers.driver.node.health import is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import EVIDENCE_MAX, defer_for
-from controllers.driver.node.work import ended
+from controllers.driver.node.work import ended, last_of
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Rollout
@@ -85,7 +87,10 @@ def _roll_back(draft: Draft, work: DriverWork) -> None:
     made = move(
         made, "RolledBack", draft.now, baseline=None, retry_at=stamp(draft.now + after) if after is not None else None
     )
-    draft.write(made, ended(made, draft.now, good=False))
+    last, failed = ended(made, draft.now, good=False), last_of(draft.node, draft.inventory)
+    if failed is not None and (failed.revision, failed.driver) == (last.revision, last.driver):
+        last = replace(last, at=failed.at)  # when it failed, and not when the node had its former driver again
+    draft.write(made, last)
     event(draft, names.EVENT_DRIVER_ROLLED_BACK, f"the former driver {reported_version(draft.observed)} serves there")
 
 
@@ -95,15 +100,28 @@ def _soak(draft: Draft, work: DriverWork) -> None:
     if seen.driver is None or seen.driver.name != work.driver or _is_superseded(seen, work):
         draft.write(None)  # what it would prove nobody asks for any more
         return
+    if (away := _away_left(seen, draft.now)) is not None:
+        if away > 0:
+            draft.plan.requeue_within(away)
+        else:
+            draft.write(None)  # a machine that does not come back proves nothing, and keeps no other node
+        return
     used = work.used or _is_used(seen)
     left = _soak_left(seen.driver.spec.rollout, work, draft.now, used=used)
-    if left > 0 or not in_service(seen):
+    if left > 0:
         draft.write(replace(work, used=used))
-        if left > 0:
-            draft.plan.requeue_within(left)
+        draft.plan.requeue_within(left)
         return
     draft.write(None, ended(work, draft.now, good=True))
     event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(seen)} serves there", "Normal")
+
+
+def _away_left(seen: ObservedNode, now: float) -> float | None:
+    """Seconds for which a node that is out of service is waited for; None for one that serves."""
+    said = find(seen.inventory.status.conditions, READY_FOR_POOLING) if seen.inventory is not None else None
+    if said is None or said.status == "True":
+        return None
+    return begun(said.last_transition_time or stamp(now), now) + ABSENT_MAX - now
 
 
 def _is_superseded(seen: ObservedNode, work: DriverWork) -> bool:

@@ -12,8 +12,10 @@ from controllers.domain.clock import begun
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.begin import look_at, preflight
-from controllers.driver.node.due import is_asked, is_due, time_to_retry
+from controllers.driver.node.due import is_due, time_to_retry
+from controllers.driver.node.moves import move
 from controllers.driver.node.states import PREFLIGHT_HOLDS
+from controllers.driver.node.work import last_of
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -34,15 +36,30 @@ def wait_for_turn(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
         _queued(draft, work)
-    elif work.phase == "Blocked" and is_due(work, draft.node, draft.now):
+    elif is_due(work, draft.node, draft.now):
+        _try_again(draft, work, driver, target)
+    else:
+        _wait(draft, work)
+
+
+def _try_again(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """A node that was kept from its driver; of one that was given back its roll-out knows when it is begun again."""
+    if work.phase == "Blocked":
         look_at(draft, driver, target, attempt=work.attempt + 1)
-    elif work.retry_at is not None:
-        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    elif work.undoes is not None:
+        draft.write(move(work, "Queued", draft.now, attempt=work.attempt + 1))
+
+
+def _wait(draft: Draft, work: DriverWork) -> None:
+    if work.retry_at is not None and (left := time_to_retry(work, draft.now)) > 0:
+        draft.plan.requeue_within(left)
 
 
 def _queued(draft: Draft, work: DriverWork) -> None:
     """A look holds for a while; of a node that goes back to a driver that it had, none was needed."""
     if work.undoes is not None:
+        if _is_tried_again(draft, work):
+            draft.write(None)  # what failed does not count any more
         return
     fresh = begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh > 0:
@@ -53,11 +70,16 @@ def _queued(draft: Draft, work: DriverWork) -> None:
 
 def _rolled_back(draft: Draft, work: DriverWork) -> None:
     """The node has its former driver, until another one is wanted than the one that failed, or that is tried again."""
-    seen = draft.observed
-    resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
-    another = isinstance(seen.choice, Install) and seen.choice.variant.revision != work.undoes
-    due = work.retry_at is not None and (is_asked(draft.node) or time_to_retry(work, draft.now) <= 0)
-    if resumed or another or due:
+    choice = draft.observed.choice
+    another = isinstance(choice, Install) and choice.variant.revision != work.undoes
+    if another or _is_tried_again(draft, work):
         draft.write(None)
-    elif work.retry_at is not None:
-        draft.plan.requeue_within(time_to_retry(work, draft.now))
+    else:
+        _wait(draft, work)
+
+
+def _is_tried_again(draft: Draft, work: DriverWork) -> bool:
+    """Whether a person has had the revision tried again since it failed on the node."""
+    last, resumed = last_of(draft.node, draft.inventory), draft.observed.slots.resumed
+    failed = last is not None and last.revision == work.undoes and last.result != "Good"
+    return failed and last is not None and resumed is not None and last.at < resumed

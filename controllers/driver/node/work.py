@@ -107,6 +107,7 @@ def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
         at=stamp(now),
         took=int(now - begun(work.begun or work.since, now)),
         gpu_seconds=work.gpu_seconds,
+        out_seconds=work.out_seconds,
         result="Good" if good else failed,
         wave=work.wave,
         reason=None if good else work.reason,

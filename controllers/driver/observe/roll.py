@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.pause import paused_until
-from controllers.domain.driver.variant import PROPRIETARY, Modules, Variant, is_for_any_kernel, object_name, revision_of
-from controllers.driver.drivers.results import remembered
-from controllers.driver.node.begin import may_start
+from controllers.domain.driver.pause import is_paused_on
+from controllers.domain.driver.variant import revision_of
+from controllers.driver.node.begin import is_taken_away
 from controllers.driver.node.states import LEAVING
-from controllers.driver.observe.target import image_of, reported
+from controllers.driver.observe.former import installed, last_good
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -21,18 +20,6 @@ if TYPE_CHECKING:
     from controllers.driver.observe.sources import Sources
 
 
-def installed(sources: Sources, driver: GPUDriver, value: str, node: Node, system: str) -> Install | None:
-    """The driver of a label's value as its DaemonSet has it; None where that is gone, or serves the node no more."""
-    kernel = "" if is_for_any_kernel(value) else node.status.node_info.kernel_version
-    modules: Modules = "Proprietary" if value.endswith(PROPRIETARY) else "Open"
-    variant = Variant(revision_of(value), system, kernel, modules)
-    daemonset = sources.caches.daemonsets.get(f"{names.NAMESPACE}/{object_name(value)}")
-    known = remembered(driver, variant.revision)
-    if variant.value != value or daemonset is None or known is None or (image := image_of(daemonset)) is None:
-        return None
-    return Install(variant, "Precompiled" if kernel else "Compiled", image, reported(known, value))
-
-
 def way_back(
     sources: Sources, driver: GPUDriver, node: Node, work: DriverWork | None, found: Decision
 ) -> Install | None:
@@ -40,24 +27,16 @@ def way_back(
 
     The one that it had before this work; else the newest that is good on its kind of node.
     """
-    if not isinstance(found.choice, Install):
-        return None
-    system = found.choice.variant.system
+    label, kernel = node.metadata.labels.get(names.DRIVER_VARIANT), node.status.node_info.kernel_version
     if work is not None and work.undoes is not None and work.to is not None:
-        return installed(sources, driver, work.to, node, system)
-    label = node.metadata.labels.get(names.DRIVER_VARIANT)
+        return installed(sources, driver, work.to, kernel)
     former = work.from_ if work is not None else None
     left = revision_of(work.to if work is not None and work.to is not None else label or "")
     if former is not None and revision_of(former) != left:
-        return installed(sources, driver, former, node, system)
-    for known in driver.status.revisions:
-        if known.hash == left or sources.proofs.results(driver, known.hash).on(found.stratum) != "Good":
-            continue
-        for kernel in (found.choice.variant.kernel, "", node.status.node_info.kernel_version):
-            value = Variant(known.hash, system, kernel, found.choice.variant.modules).value
-            if (made := installed(sources, driver, value, node, system)) is not None:
-                return made
-    return None
+        return installed(sources, driver, former, kernel)
+    if not isinstance(found.choice, Install):
+        return None
+    return last_good(sources, driver, found.choice, found.stratum, kernel, but=left)
 
 
 def recalled(
@@ -68,14 +47,14 @@ def recalled(
         return None
     if driver is None or driver.name != work.driver:
         return f"GPUDriver {work.driver} does not bring drivers onto it any more"
-    paused = is_paused(driver, node, sources.clock())
+    paused = is_paused_on(driver, node, sources.clock())
     # One that is on its way back from a revision that failed goes on: it is handed over with a driver that serves.
     if work.hand_over is not None or (work.undoes is None and node.metadata.annotations.get(names.HAND_OVER)):
         return _recalled_for(work, node, driver, is_paused=paused)
     if target is None or target.variant.value != work.to:
         return "another driver is wanted there by now, or none"
     why = (
-        (not may_start(node), "it is cordoned, or about to be taken away"),
+        (is_taken_away(node), "it is cordoned, or about to be taken away"),
         (paused, f"GPUDriver {driver.name} is paused, or the node is"),
         (_is_halted(sources, driver, work, target.variant.revision), f"revision {target.variant.revision} is halted"),
     )
@@ -96,9 +75,3 @@ def _is_halted(sources: Sources, driver: GPUDriver, work: DriverWork, revision: 
     """Whether something speaks against the revision, which keeps no node from going back to a former one."""
     shown = sources.proofs.results(driver, revision)
     return work.undoes is None and (shown.halted is not None or shown.on(work.stratum or "") == "Bad")
-
-
-def is_paused(driver: GPUDriver, node: Node, now: float) -> bool:
-    """Whether nothing is started on the node for now, as a person wants it."""
-    told = (driver.metadata.annotations, node.metadata.annotations)
-    return driver.spec.rollout.paused or any(paused_until(one, now) is not None for one in told)

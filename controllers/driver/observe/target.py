@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.bound import VARIANTS_MAX, bounded
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.flavour import branch_of
-from controllers.domain.driver.variant import Variant, is_for_any_kernel, revision_of
+from controllers.domain.driver.variant import revision_of
 from controllers.driver.drivers.results import remembered
 from controllers.driver.node.work import last_of
-from controllers.driver.pods.container_names import DRIVER
+from controllers.driver.observe.former import last_good, reported
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
-    from controllers.api.gpudriver import GPUDriver, RevisionStatus
-    from controllers.api.kube import DaemonSet
+    from controllers.api.gpudriver import GPUDriver
     from controllers.domain.driver.choice import Blocked
     from controllers.driver.decisions import Decision
     from controllers.driver.observe.sources import Sources
@@ -29,7 +27,9 @@ def target_of(sources: Sources, name: str, driver: GPUDriver, found: Decision) -
         return choice if isinstance(choice, Install) else None  # the driver of a roll-out, which serves nowhere yet
     if sources.proofs.results(driver).on(found.stratum) == "Good" or _has_failed(sources, name, driver):
         return choice
-    return _former(sources, driver, choice, found.stratum) or choice
+    node = sources.caches.nodes.get(name)
+    kernel = node.status.node_info.kernel_version if node is not None else ""
+    return last_good(sources, driver, choice, found.stratum, kernel, but=choice.variant.revision) or choice
 
 
 def bounded_target(sources: Sources, target: Install) -> Install | Blocked:
@@ -64,29 +64,3 @@ def _has_failed(sources: Sources, name: str, driver: GPUDriver) -> bool:
     """Whether the last driver that the node was to have failed there: the last good revision is no better."""
     last = last_of(sources.caches.nodes.get(name), sources.caches.inventories.get(name))
     return last is not None and last.driver == driver.name and last.result == "Failed"
-
-
-def _former(sources: Sources, driver: GPUDriver, choice: Install, stratum: str) -> Install | None:
-    """The last good revision for such a node, where its DaemonSet is still there."""
-    current = driver.status.current
-    if current is None or current == choice.variant.revision:
-        return None
-    if sources.proofs.results(driver, current).on(stratum) != "Good":
-        return None  # it is good on nodes of another kind
-    variant = Variant(current, choice.variant.system, choice.variant.kernel, choice.variant.modules)
-    found = sources.caches.daemonsets.get(f"{names.NAMESPACE}/{variant.object_name}")
-    known = remembered(driver, current)
-    if found is None or known is None or (image := image_of(found)) is None:
-        return None
-    return Install(variant, "Precompiled" if variant.kernel else "Compiled", image, reported(known, variant.value))
-
-
-def reported(known: RevisionStatus, value: str) -> str:
-    """What the driver of a remembered revision's variant has to report: of an image for one kernel only the branch."""
-    return known.version if is_for_any_kernel(value) else branch_of(known.version)
-
-
-def image_of(daemonset: DaemonSet) -> str | None:
-    """The image of the driver that a DaemonSet brings; None where somebody took it out."""
-    pod: dict[str, Any] = daemonset.spec.get("template", {}).get("spec", {})
-    return next((one.get("image") for one in pod.get("containers", ()) if one.get("name") == DRIVER), None)

@@ -78,6 +78,7 @@ def _count(into: Progress, candidate: Candidate, observed: ObservedRollout) -> N
         return
     into.finished += 1
     into.failed_alone += failed and facts.last is not None and facts.last.fault == "Node"
+    into.failed_alone += not failed and facts.work is None and not facts.in_service  # gone amid its soak
     into.soaked += has and not failed and facts.work is None and facts.in_service
 
 
@@ -94,9 +95,9 @@ def usual(observed: ObservedRollout) -> Mapping[str, Usual]:
     """By kind of node, of those that have been; a kind of which none has is not there."""
     times: dict[str, list[float]] = defaultdict(list)
     for one in observed.candidates:
-        last, cards = one.facts.last, len(one.facts.devices)
-        if last is not None and last.stratum and last.wave is not None and last.gpu_seconds and cards:
-            times[last.stratum].append(last.gpu_seconds / cards)
+        last = one.facts.last
+        if last is not None and last.stratum and last.wave is not None and last.out_seconds:
+            times[last.stratum].append(float(last.out_seconds))
     return {key: Usual(median(found), _most(found)) for key, found in times.items()}
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from controllers.domain.driver.pause import paused_to
 from controllers.driver.node.due import time_to_retry
 from controllers.driver.rollout import steps
 from controllers.driver.rollout.budget import Budget
@@ -17,7 +18,7 @@ from controllers.driver.rollout.counts import usual
 from controllers.driver.rollout.openings import Openings
 from controllers.driver.rollout.order import ordered
 from controllers.driver.rollout.places import Places
-from controllers.driver.rollout.turns import Turn, keeps, paused_to, turn_of
+from controllers.driver.rollout.turns import Turn, keeps, turn_of
 from controllers.runtime.plan import Plan, PlanBuilder
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class _Draft:
                 free[turn.candidate.name] = turn
                 continue
             self._waiting[turn.candidate.name] = kept
-            if (end := paused_to(turn.candidate, self._observed, self._now)) is not None:
+            if (end := paused_to(self._observed.driver, turn.candidate.facts.node, self._now)) is not None:
                 self._plan.requeue_within(end - self._now)
         order = [free[one.name] for one in ordered(turn.candidate for turn in free.values())]
         return sorted(order, key=lambda turn: PREFERENCE.index(turn.kind))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.pause import paused_until
+from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.due import is_due
 from controllers.driver.rollout.counts import stratum_of
@@ -44,24 +44,38 @@ def turn_of(one: Candidate, observed: ObservedRollout, now: float) -> Turn | Non
     if work is not None and (work.driver != observed.driver.name or work.hand_over is not None):
         return None
     if work is not None and work.undoes is not None:
-        return Turn(one, "Undo", "Start") if work.phase == "Queued" else None
+        return _undone(one, work, now)
     if one.back is not None:
         return Turn(one, "Undo", "Begin")
     rolled = _rolled(one, work, now)
     return Turn(one, "Roll", rolled) if rolled is not None else None
 
 
+def _undone(one: Candidate, work: DriverWork, now: float) -> Turn | None:
+    """A node that gets its former driver back, or has it, and is tried again after a while, or as a person asks."""
+    if work.phase == "Queued":
+        return Turn(one, "Undo", "Start")
+    wanted = isinstance(one.choice, Install) and one.choice.variant.revision == work.undoes
+    again = work.phase == "RolledBack" and wanted and is_due(work, one.facts.node, now)
+    return Turn(one, "Roll", "Begin") if again else None
+
+
 def _handed_over(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
     """The next step of a node that a person wants."""
     if not one.facts.node.metadata.annotations.get(names.HAND_OVER):
         return None
-    if work is None or (work.hand_over is None and work.phase in NOT_BEGUN and work.undoes is None):
+    if work is None or (work.hand_over is None and work.phase in NOT_BEGUN and not _goes_back(work)):
         return "Begin"
     if work.hand_over is None:
         return None
     if work.phase == "Deferred" and is_due(work, one.facts.node, now):
         return "Begin"
     return "Start" if work.phase == "Queued" else None
+
+
+def _goes_back(work: DriverWork) -> bool:
+    """Whether the node is on its way to its former driver, and has not got it."""
+    return work.undoes is not None and work.phase != "RolledBack"
 
 
 def _rolled(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
@@ -89,23 +103,12 @@ def keeps(turn: Turn, observed: ObservedRollout, now: float) -> Reason | None:
         (turn.kind == "Roll" and observed.is_missing, "ConfigMapMissing"),
         (turn.kind == "Roll" and observed.results.on(stratum_of(turn.candidate)) == "Bad", "RevisionBad"),
         (turn.kind == "Roll" and observed.results.halted is not None, "RolloutHalted"),
-        (is_paused(turn.candidate, observed, now), "RolloutPaused"),
+        (is_paused_on(observed.driver, facts.node, now), "RolloutPaused"),
         (not facts.node.ready, "NodeNotReady"),
         (turn.kind != "HandOver" and not facts.may_start, "NodeCordoned"),
         (_is_configured(turn.candidate, observed), "PoolInMaintenance"),
     )
     return next((reason for holds, reason in kept if holds), None)
-
-
-def is_paused(one: Candidate, observed: ObservedRollout, now: float) -> bool:
-    """Whether a person wants nothing to be started on the node for now."""
-    return observed.driver.spec.rollout.paused or paused_to(one, observed, now) is not None
-
-
-def paused_to(one: Candidate, observed: ObservedRollout, now: float) -> float | None:
-    """When a pause ends that ends by itself, in seconds since the epoch; None without one."""
-    both = (observed.driver.metadata.annotations, one.facts.node.metadata.annotations)
-    return max((end for each in both if (end := paused_until(each, now)) is not None), default=None)
 
 
 def _is_configured(one: Candidate, observed: ObservedRollout) -> bool:

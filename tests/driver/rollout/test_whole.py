@@ -133,7 +133,7 @@ class Whole(RuleBasedStateMachine):
                 assert work.get("deadline") or work["phase"] == "HandedOver", work
 
 
-TestWhole = pytest.mark.slow(why="each step plans for all nodes anew, and faults show only after many steps")(
+TestWhole = pytest.mark.slow("each step plans for all nodes anew, and faults show only after many steps")(
     Whole.TestCase
 )
 TestWhole.settings = settings(
