@@ -127,6 +127,8 @@ GPUDRIVER = Kind(
         "counts": ({"nodes": 1, "current": 1}, (DRIVER,)),
         "state": ("Ready", (DRIVER,)),
         "strata": ([{"key": "ubuntu24.04 6.8 Open 2330", "nodes": 1, "result": "Good"}], (DRIVER,)),
+        "spent": ([{"hour": "2026-11-26T04:00:00Z", "gpuSeconds": 60}], (DRIVER,)),
+        "eta": ("2026-11-26T05:00:00Z", (DRIVER,)),
         "versions": ([{"version": "580.178.04", "nodes": 1}], (DRIVER,)),
         "nodes": ([{"name": "n", "phase": "Current"}], (DRIVER,)),
         "truncated": (True, (DRIVER,)),
@@ -348,6 +350,7 @@ def test_the_policy_knows_every_field_and_condition_of_the_contract() -> None:
     """A field that is added to a model and not to the policy could be written by nobody."""
     from controllers.api import reasons as api
     from controllers.api.gpudevice import GPUDeviceStatus
+    from controllers.api.gpudriver import GPUDriverStatus
     from controllers.api.gpunodeinventory import GPUNodeInventoryStatus
     from controllers.api.gpupool import GPUPoolStatus
 
@@ -361,6 +364,7 @@ def test_the_policy_knows_every_field_and_condition_of_the_contract() -> None:
         ("gpudevices", GPUDeviceStatus, set(api.DEVICE_OWNERS)),
         ("gpunodeinventories", GPUNodeInventoryStatus, set(api.NODE_OWNERS)),
         ("gpupools", GPUPoolStatus, pool),
+        ("gpudrivers", GPUDriverStatus, set(api.DRIVER_OWNERS)),
     ):
         fields = set(_aliases(model)) - {"conditions"}
         assert table[plural] == fields | {f"conditions[{c}]" for c in conditions}
