@@ -217,25 +217,24 @@ async def test_a_bad_revision_strikes_one_node_of_a_kind_and_a_better_one_is_tak
 
 
 @pytest.mark.parametrize(
-    ("shape", "fault", "reason"),
+    ("shape", "fault", "failed", "reason"),
     [
-        (BARE, "cuda802", "CudaError802"),
-        (BARE, "cuda803", "CudaError803"),
-        ("h100-sxm-8@ubuntu24.04+bare", "fabric-mismatch", "FabricIncomplete"),
+        (BARE, "cuda802", "FabricMismatch", "CudaError802"),
+        (BARE, "cuda803", "CudaFailed", "CudaError803"),
+        ("h100-sxm-8@ubuntu24.04+bare", "fabric-mismatch", "FabricMismatch", "FabricIncomplete"),
     ],
 )
 async def test_a_driver_that_a_nodes_checks_do_not_pass_goes_to_no_other_node_of_its_kind(
-    drivers: Drivers, shape: str, fault: str, reason: str
+    drivers: Drivers, shape: str, fault: str, failed: str, reason: str
 ) -> None:
     nodes = await drivers.nodes(shape, shape, fault=f"driver@{WANTED}={fault}")
     await drivers.driver()
-    found = ("False", reason)
-    await drivers.view.until(lambda: any(drivers.ready(node) == found for node in nodes), PATIENCE, drivers.told)
+    await drivers.says("Halted", "True", failed)
     (node,) = (one for one in nodes if drivers.label(one) is not None)
-    assert _phase(drivers, node) == "Validating"
-    assert drivers.ready(node) == found
+    await drivers.works(node, "Failed", failed)
+    await drivers.view.until(lambda: drivers.ready(node) == ("False", reason), PATIENCE, drivers.told)
     await drivers.change(version=NEWER)
-    await drivers.in_service([one for one in nodes if one != node], NEWER)
+    await drivers.in_service(nodes, NEWER)
 
 
 def _phase(drivers: Drivers, node: str) -> str:
