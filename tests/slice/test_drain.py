@@ -12,7 +12,7 @@ from controllers.api.resources import Resource
 from sim.workload import gpu_pod
 from tests.kit.waiting import PATIENCE
 from tests.slice.drivers import NEWER
-from tests.slice.test_rollout import cluster, drivers, fleet
+from tests.slice.fleets import cluster, drivers, fleet
 
 if TYPE_CHECKING:
     from tests.slice.drivers import Drivers

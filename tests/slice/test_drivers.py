@@ -9,43 +9,17 @@ import pytest
 from controllers.api import names, resources
 from controllers.runtime.errors import ApiError
 from sim import controlplane
-from sim.cluster import Options
 from sim.nodes.leaving import remove_node
 from sim.nodes.reboot import reboot
-from tests.kit import planes
 from tests.kit.waiting import PATIENCE, at_rest, until
 from tests.slice.drivers import BARE, NEWER, WANTED, Drivers
-from tests.slice.people import People
+from tests.slice.fleets import cluster, drivers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    pass
 
-    from sim.controlplane import ControlPlane
-    from sim.view import View
-    from tests.kit.worker_plane import WorkerPlane
-
+__all__ = ["cluster", "drivers"]
 pytestmark = [pytest.mark.cluster]
-
-
-@pytest.fixture(scope="module")
-def cluster(worker_plane: WorkerPlane) -> ControlPlane:
-    """A cluster whose module brings drivers, without nodes; files share it."""
-    return worker_plane.take(
-        "drivers", lambda folder: planes.module(folder, Options(nodes=0, driver=True, timers=planes.TIMERS))
-    )
-
-
-@pytest.fixture
-async def drivers(cluster: ControlPlane, view: View, request: pytest.FixtureRequest) -> AsyncIterator[Drivers]:
-    """Verbs of one test; what it leaves goes, so that the next one's GPUDrivers meet nothing of it."""
-    word = request.node.name.removeprefix("test_").partition("[")[0].replace("_", "-")[:30].rstrip("-")
-    made = Drivers(People(cluster, view), f"{word}-{abs(hash(request.node.name)) % 10000}")
-    yield made
-    for driver in [driver.name for driver in view.drivers]:
-        await made.client.request("DELETE", resources.GPUDRIVER.path(None, driver))
-    for node in [node.name for node in view.nodes]:
-        await remove_node(made.client, node)
-    await view.until(lambda: not [*view.drivers, *view.inventories], PATIENCE, made.told)
 
 
 async def test_a_bare_node_gets_its_driver_and_a_pod_gets_a_card(drivers: Drivers) -> None:

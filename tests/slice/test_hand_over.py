@@ -7,43 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names, resources
-from sim.cluster import Options
-from sim.nodes.leaving import remove_node
-from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.slice.drivers import BARE, WANTED, Drivers
-from tests.slice.people import People
+from tests.slice.fleets import cluster, drivers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    pass
 
-    from sim.controlplane import ControlPlane
-    from sim.view import View
-    from tests.kit.worker_plane import WorkerPlane
-
+__all__ = ["cluster", "drivers"]
 pytestmark = [pytest.mark.cluster]
 CLIENTS = ("dcgm", "dcgm-exporter", "gfd", "validator", "device-plugin")
 """Components that hold a driver open."""
-
-
-@pytest.fixture(scope="module")
-def cluster(worker_plane: WorkerPlane) -> ControlPlane:
-    """A cluster whose module brings drivers, without nodes; files share it."""
-    return worker_plane.take(
-        "drivers", lambda folder: planes.module(folder, Options(nodes=0, driver=True, timers=planes.TIMERS))
-    )
-
-
-@pytest.fixture
-async def drivers(cluster: ControlPlane, view: View) -> AsyncIterator[Drivers]:
-    """Verbs of this file, and no node or GPUDriver left after each test."""
-    made = Drivers(People(cluster, view), "handed")
-    yield made
-    for driver in [driver.name for driver in view.drivers]:
-        await made.client.request("DELETE", resources.GPUDRIVER.path(None, driver))
-    for node in [node.name for node in view.nodes]:
-        await remove_node(made.client, node)
-    await view.until(lambda: not [*view.drivers, *view.inventories], PATIENCE, made.told)
 
 
 def says_so(drivers: Drivers, node: str) -> bool:
