@@ -20,6 +20,7 @@ NODE = "/api/v1/nodes/node-a"
 DRY = "?dryRun=All"
 TENANT, WORKER, MASTER = "june", "system:serviceaccount:default:nfd-worker", "system:serviceaccount:default:nfd-master"
 OURS = (names.LABEL_ENABLED, names.LABEL_IGNORE, names.pool_node_label("secret"), names.deploy_label("dcgm"))
+TAINTED = {"metadata": {"annotations": {names.DRIVER_TAINTED: "main"}}}
 TAINTS = {"metadata": {"annotations": {names.POOL_TAINTS: '[{"key":"example.com/quarantine"}]'}}}
 
 
@@ -104,7 +105,14 @@ def test_nfds_master_writes_no_marks_of_ours_whoever_told_it_to(served: harness.
             answer = master.merge(f"{NODE}{where}{DRY}", {"metadata": {"labels": {label: "true"}}})
             assert answer.code == 403, (label, where)
             assert f"may not change label {label} of Node node-a" in answer.message
-    assert master.merge(f"{NODE}{DRY}", TAINTS).code == 403
+    for noted in (TAINTS, TAINTED):
+        assert master.merge(f"{NODE}{DRY}", noted).code == 403, noted
+
+
+def test_another_program_may_ask_for_a_node(served: harness.Kube) -> None:
+    """As an automation does that updates drivers of hosts."""
+    wants = {"metadata": {"annotations": {names.HAND_OVER: "ansible"}}}
+    assert Someone(served, MASTER).merge(f"{NODE}{DRY}", wants).code == 200
 
 
 def test_nfds_master_goes_on_with_its_work(served: harness.Kube) -> None:

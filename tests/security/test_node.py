@@ -38,16 +38,19 @@ MARKS = {
     POOL_LABEL: marked(labels={POOL_LABEL: ""}),
     GATE: marked(labels={GATE: "true"}),
     names.POOL_TAINTS: marked(annotations={names.POOL_TAINTS: '[{"key":"example.com/quarantine"}]'}),
+    names.DRIVER_TAINTED: marked(annotations={names.DRIVER_TAINTED: "main"}),
+    names.HAND_OVER: marked(annotations={names.HAND_OVER: "thief"}),
 }
 
 
 @pytest.mark.parametrize("subresource", ["", "/status"])
 @pytest.mark.parametrize("mark", MARKS)
 def test_a_kubelet_does_not_call_a_pools_pods_to_its_node(kubelet: Someone, mark: str, subresource: str) -> None:
-    """Nor start our components there, nor have foreign taints taken off as ours."""
+    """Nor start our components there, have foreign taints taken off as ours, or keep a place in a roll-out's budget."""
     answer = kubelet.merge(f"{PATH}{subresource}{DRY}", MARKS[mark])
     assert answer.code == 403, answer.message
-    assert f"may not change {'annotation' if mark == names.POOL_TAINTS else 'label'} {mark}" in answer.message
+    kind = "label" if "labels" in MARKS[mark]["metadata"] else "annotation"
+    assert f"may not change {kind} {mark}" in answer.message
 
 
 def test_a_kubelet_does_not_drop_them_either(guarded: harness.Kube, kubelet: Someone) -> None:
