@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import record
 from controllers.api.software import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @record
@@ -87,6 +91,17 @@ class Container:
     name: str = ""
     resources: ResourceRequirements = Field(default_factory=ResourceRequirements)
     restart_policy: str | None = None
+
+
+def asking(containers: tuple[Container, ...], is_wanted: Callable[[str], bool]) -> tuple[Container, ...]:
+    """Those of the containers that ask for a resource that is wanted, with that alone."""
+    kept: list[Container] = []
+    for each in containers:
+        both = (each.resources.requests, each.resources.limits)
+        requests, limits = ({key: value for key, value in one.items() if is_wanted(key)} for one in both)
+        if requests or limits:
+            kept.append(replace(each, resources=ResourceRequirements(requests=requests, limits=limits)))
+    return tuple(kept)
 
 
 @record

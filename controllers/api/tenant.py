@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from controllers.api import bounds, gangs, names
-from controllers.api.kube import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from controllers.api.kube import Pod, PodSpec, PodStatus, asking
 from controllers.api.meta import Condition, ObjectMeta, keeping
 from controllers.api.record import adapter, record
 
@@ -106,8 +106,8 @@ def _kept(spec: TenantSpec) -> TenantSpec:
     is_bound, is_much = spec.node_name is not None, bounds.excess(spec, bounds.KEPT) is not None
     return replace(
         spec,
-        containers=_asking(spec.containers),
-        init_containers=_asking(spec.init_containers),
+        containers=asking(spec.containers, _is_ours),
+        init_containers=asking(spec.init_containers, _is_ours),
         node_selector={} if is_bound or is_much else spec.node_selector,
         affinity=None if is_bound else NOWHERE if is_much else spec.affinity,
         tolerations=() if is_much else spec.tolerations,
@@ -119,18 +119,8 @@ def _ours_first(gates: tuple[SchedulingGate, ...]) -> tuple[SchedulingGate, ...]
     return tuple(sorted(gates, key=lambda gate: gate.name != names.CARDS_GATE))
 
 
-def _asking(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-    """Those of the containers that ask for cards, with that alone."""
-    kept: list[Container] = []
-    for each in containers:
-        requests, limits = _ours(each.resources.requests), _ours(each.resources.limits)
-        if requests or limits:
-            kept.append(replace(each, resources=ResourceRequirements(requests=requests, limits=limits)))
-    return tuple(kept)
-
-
-def _ours(quantities: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in quantities.items() if key.startswith(names.PREFIX)}
+def _is_ours(resource: str) -> bool:
+    return resource.startswith(names.PREFIX)
 
 
 TenantMeta = Annotated[

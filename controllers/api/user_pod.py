@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from controllers.api import gangs, names
-from controllers.api.kube import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from controllers.api.kube import Pod, PodSpec, PodStatus, asking
 from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import record
 
@@ -79,21 +79,11 @@ class UserSpec(PodSpec):
 
 
 def _kept(spec: UserSpec) -> UserSpec:
-    return replace(spec, containers=_asking(spec.containers), init_containers=_asking(spec.init_containers))
-
-
-def _asking(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-    """Those of the containers that ask for cards, with that alone."""
-    kept: list[Container] = []
-    for each in containers:
-        requests, limits = _of_cards(each.resources.requests), _of_cards(each.resources.limits)
-        if requests or limits:
-            kept.append(replace(each, resources=ResourceRequirements(requests=requests, limits=limits)))
-    return tuple(kept)
-
-
-def _of_cards(quantities: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in quantities.items() if asks_for_cards(key)}
+    return replace(
+        spec,
+        containers=asking(spec.containers, asks_for_cards),
+        init_containers=asking(spec.init_containers, asks_for_cards),
+    )
 
 
 @record

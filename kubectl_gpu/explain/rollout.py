@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.clock import seconds
+from controllers.domain.driver.node_work import PLANNED
 from controllers.domain.driver.pause import paused_until
+from controllers.domain.driver.waves import wave_word
 from controllers.domain.wording import listed
 from kubectl_gpu.explain.explanation import Finding
 from kubectl_gpu.explain.lists import SYMBOL_NONE
@@ -29,20 +31,9 @@ STRATA: Final = (
     Column("RESULT"),
     Column("UNDER WAY"),
 )
-AWAY: Final = (
-    "Withdrawing",
-    "Draining",
-    "Clearing",
-    "Removing",
-    "Installing",
-    "Validating",
-    "Relayout",
-    "Returning",
-    "RollingBack",
-    "HandedOver",
-)
+AWAY: Final = PLANNED | {"RollingBack"}
 """Phases of nodes that are out of service for the driver's sake."""
-TRYING: Final = (*AWAY[:-2], "Soaking")
+TRYING: Final = (PLANNED - {"HandedOver"}) | {"Soaking"}
 """Phases of nodes by which it is seen what the revision does."""
 BY_BUDGET: Final = ("BudgetReached", "PoolBudgetReached", "AwaitingSlot", "GPUHoursSpent")
 BY_PROOF: Final = ("AwaitingWave", "AwaitingProof")
@@ -52,13 +43,13 @@ RESULTS: Final = {"Good": "green", "Bad": "red"}
 def wave_of(found: GPUDriver, one: StratumStatus) -> str:
     """Where nodes of a kind are: the canary, a wave of how many, or done; a dash where nothing is in waves."""
     if one.wave is not None:
-        return "canary" if one.wave == 0 else f"{one.wave}/{len(found.spec.rollout.waves)}"
+        return wave_word(one.wave, found.spec.rollout)
     return "done" if one.nodes and one.finished >= one.nodes else SYMBOL_NONE
 
 
 def stratum_row(found: GPUDriver, one: StratumStatus, nodes: Sequence[Placed], now: float) -> Row:
     """A kind of node with its wave, and those of its nodes that are under way."""
-    working = [node for node in nodes if node.stratum == one.key and node.phase in (*AWAY, "Soaking")]
+    working = [node for node in nodes if node.stratum == one.key and (node.phase in AWAY or node.phase == "Soaking")]
     told = listed(f"{node.name} ({node.phase}{_age(node, now)})" for node in working)
     return (
         Cell(one.key),
@@ -77,7 +68,7 @@ def _age(node: Placed, now: float) -> str:
 
 def whom(reason: str, nodes: Sequence[Placed]) -> str:
     """For which nodes those wait that are kept by a reason, with what these are at; empty where it is no node."""
-    phases = AWAY if reason in BY_BUDGET else TRYING if reason in BY_PROOF else ()
+    phases = AWAY if reason in BY_BUDGET else TRYING if reason in BY_PROOF else frozenset()
     told = listed(f"{node.name} in {node.phase}" for node in nodes if node.phase in phases)
     return f"; it waits for {told}" if told else ""
 

@@ -19,16 +19,16 @@ from controllers.api.resources import GPUDRIVER, NODE
 from reliability.bench.environment import MANAGER
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
+from reliability.bench.whole_cluster import brought_up
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
-from sim.cluster import Options, bring_up
+from sim.cluster import Options
 from sim.nodes.leaving import remove_node
 from sim.nodes.manifests import create_nodes, node_manifests
 from sim.nodes.names import TAKES
-from sim.view import LateError, View
+from sim.view import View
 from sim.workload import gpudriver
-from tools.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,13 +98,8 @@ class Measured:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    try:
-        plane = bring_up(folder, Options(nodes=0, driver=True, webhooks=1), progress)
+    with brought_up(folder, Options(nodes=0, driver=True, webhooks=1), progress) as plane:
         return asyncio.run(_measure(plane, sizes, progress))
-    except LateError as late:
-        raise UserError(str(late)) from late
-    finally:
-        controlplane.down(folder)
 
 
 async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Result:

@@ -27,6 +27,13 @@ READY_SECONDS: Final = 120.0
 def whole_cluster(folder: Path, nodes: int, progress: Progress, timers: Timers | None = None) -> Iterator[ControlPlane]:
     """A cluster of so many nodes in `folder`, inside the block; raises UserError, also for what came too late there."""
     options = Options(nodes=nodes, profile=f"{SHAPE}={nodes}", timers=timers or Timers())
+    with brought_up(folder, options, progress) as plane:
+        yield plane
+
+
+@contextmanager
+def brought_up(folder: Path, options: Options, progress: Progress) -> Iterator[ControlPlane]:
+    """A cluster of these options in `folder`, inside the block; raises as above."""
     try:
         yield bring_up(folder, options, progress)
     except LateError as late:

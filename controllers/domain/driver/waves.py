@@ -46,6 +46,11 @@ class Stage:
     """How many more may be begun in it."""
 
 
+def wave_word(wave: int, rollout: Rollout) -> str:
+    """A wave for people: the canary, or which of how many."""
+    return "canary" if wave == CANARY else f"{wave}/{len(rollout.waves)}"
+
+
 def caps(total: int, rollout: Rollout) -> tuple[int, ...]:
     """Nodes that may have been begun by the end of each wave, the canary first, of `total` nodes."""
     return (min(total, rollout.canary.per_stratum), *(-(-total * percent // 100) for percent in rollout.waves))

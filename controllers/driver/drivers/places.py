@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.drivers.results import reason_of, remembered
+from controllers.driver.node.states import BACK, LEAVING
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, LastDriverWork, Phase
@@ -18,18 +19,7 @@ if TYPE_CHECKING:
 
 TROUBLE: Final = ("Broken", "Failed", "RolledBack")
 """Words of a node with which a driver failed."""
-CHANGED: Final = (
-    "RollingBack",
-    "Withdrawing",
-    "Draining",
-    "Clearing",
-    "Removing",
-    "Installing",
-    "Validating",
-    "Relayout",
-    "Returning",
-    "Soaking",
-)
+CHANGED: Final = ("RollingBack", *LEAVING, "Removing", "Installing", "Validating", *BACK)
 """Words of a node on which a driver is being changed, or has been."""
 ORDER: Final = (*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight", "Queued", "Outdated", "Current")
 """Those in trouble first, then those at work."""

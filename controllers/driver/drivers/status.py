@@ -21,7 +21,7 @@ from controllers.api.gpudriver import (
 from controllers.domain.clock import stamp
 from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of
-from controllers.domain.driver.waves import CANARY
+from controllers.domain.driver.waves import wave_word
 from controllers.driver.drivers import conditions
 from controllers.driver.drivers.places import BUSY, TROUBLE, place_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
@@ -166,7 +166,7 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
     words = (
         (seen.driver.metadata.deletion_timestamp is not None, "Deleting"),
         (found[conditions.HALTED].status is True, "Halted"),
-        (_is_paused(seen, now), "Paused"),
+        (is_paused_on(seen.driver, None, now), "Paused"),
         (found[conditions.FAILED].status is True, "Failed"),
         (rolling == {"Soaking"}, "Soaking"),
         (bool(rolling), f"Rolling {_wave(seen)}".rstrip()),
@@ -178,10 +178,6 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
     return next((word for holds, word in words if holds), "Outdated")
 
 
-def _is_paused(seen: ObservedDriver, now: float) -> bool:
-    return is_paused_on(seen.driver, None, now)
-
-
 def _wave(seen: ObservedDriver) -> str:
     """The wave of the kind of node that is least far, and how many there are; empty where no kind is in one."""
     counted = seen.rolled.progress
@@ -189,7 +185,7 @@ def _wave(seen: ObservedDriver) -> str:
         (one.wave for key, one in seen.rolled.stages.items() if counted[key].finished < counted[key].total),
         default=None,
     )
-    return "" if at is None else "canary" if at == CANARY else f"{at}/{len(seen.driver.spec.rollout.waves)}"
+    return "" if at is None else wave_word(at, seen.driver.spec.rollout)
 
 
 def _rolled(seen: ObservedDriver) -> set[str]:

@@ -16,6 +16,7 @@ from controllers.domain.driver.choice import is_wanted
 from controllers.domain.wording import listed
 from controllers.driver.node.draft import in_service
 from controllers.driver.node.pod import Outcome, outcome
+from controllers.driver.node.states import BACK
 from controllers.driver.node.validators import found_on_card, found_on_node
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ VERSION_KNOWN: Final = 120.0
 """Seconds after the driver's pod is ready in which the agent has asked the driver anew: it does so each minute."""
 DIVIDED_ANEW: Final[frozenset[Offer]] = frozenset(("AwaitingLayout", "Drifted"))
 """Words of gpupool for a card that is not partitioned as its pool asks."""
-BACK: Final[tuple[Phase, ...]] = ("Relayout", "Returning", "Soaking")
 JUDGED: Final[tuple[Phase, ...]] = ("Validating", *BACK)
 """Phases in which the new driver's pod is, or has been, ready."""
 
@@ -102,7 +102,7 @@ def _findings(seen: ObservedNode, now: float) -> Iterator[tuple[Outcome, float]]
         return  # a node that serves with its former driver again is better off so than broken
     found = (_cards_gone(seen, work), found_on_node(seen), _card_faulty(seen, work))
     yield from ((one, 0.0) for one in found if one is not None)
-    if (other := _other_version(seen)) is not None:
+    if (other := other_version(seen)) is not None:
         yield other, begun(work.since, now) + VERSION_KNOWN - now if work.phase == "Validating" else 0.0
     if work.phase in BACK and (silent := _silent(seen, now)) is not None:
         yield silent
@@ -142,7 +142,7 @@ def _is_gone(device: GPUDevice) -> bool:
     return device.status.lost_since is not None or device.is_remembered
 
 
-def _other_version(seen: ObservedNode) -> Outcome | None:
+def other_version(seen: ObservedNode) -> Outcome | None:
     """A driver that is not the one that was asked for."""
     reported, wanted = seen.report.driver_version if seen.report is not None else "", seen.wanted_version
     if not reported or wanted is None or is_wanted(wanted, reported):

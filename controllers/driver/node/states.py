@@ -73,10 +73,6 @@ LEAVING: Final[tuple[Phase, ...]] = ("Withdrawing", "Draining", "Clearing")
 """Phases in which a node is out of service with the driver that it had, and can be given back at once."""
 BACK: Final[tuple[Phase, ...]] = ("Relayout", "Returning", "Soaking")
 """Phases of a node on which a driver that replaced another one serves."""
-AWAY: Final[frozenset[Phase]] = frozenset(
-    (*LEAVING, "Removing", "Installing", "Validating", "Relayout", "Returning", "HandedOver")
-)
-"""Phases from the one in which a node leaves service to the one in which it comes back."""
 PRECOMPILED_LIMIT: Final = 10 * MINUTE
 """Seconds that Installing may last where nothing is compiled."""
 UNDER_WAY: Final[frozenset[Phase]] = frozenset(phase for phase, state in STATES.items() if not state.let_go)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import NODE
+from controllers.domain.driver.node_work import PLANNED
 from controllers.domain.driver.users import FOREIGN
 from controllers.domain.node_marks import taint_json
-from controllers.driver.node.states import AWAY
 from controllers.runtime.plan import EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def keep_taint(draft: Draft) -> None:
     node, work = draft.node, draft.after
     is_noted = names.DRIVER_TAINTED in node.metadata.annotations
     is_there = any(is_taint(one) for one in node.spec.taints)
-    is_away = work is not None and work.phase in AWAY and (work.wave is not None or work.hand_over is not None)
+    is_away = work is not None and work.phase in PLANNED and (work.wave is not None or work.hand_over is not None)
     is_wanted = is_away and (is_noted or (not is_there and offers_foreign(draft.observed)))
     if _writes_node(draft) or (is_noted, is_noted and is_there) == (is_wanted, is_wanted):
         return

@@ -20,7 +20,7 @@ from controllers.driver.node.draft import (
     time_left,
 )
 from controllers.driver.node.failing import fail
-from controllers.driver.node.health import verdict, verdict_in
+from controllers.driver.node.health import other_version, verdict, verdict_in
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.returned import come_back
 from controllers.driver.node.states import STATES, limit_of
@@ -125,9 +125,8 @@ def _overdue(draft: Draft, work: DriverWork, found: Outcome) -> None:
 
 def _not_validated(seen: ObservedNode) -> Outcome:
     """Why a node whose driver's pod is ready is not in service."""
-    reported, wanted = reported_version(seen), seen.wanted_version
-    if wanted and reported and not is_wanted(wanted, reported):
-        return Outcome(reason="OtherVersion", message=f"the driver says that it is {reported}, and {wanted} is wanted")
+    if (other := other_version(seen)) is not None:
+        return other
     said = find(seen.inventory.status.conditions, READY_FOR_POOLING) if seen.inventory is not None else None
     if seen.report is None or said is None or _is_unjudged(seen):
         who = "its agent reports, and gpu-bootstrap-controller runs"

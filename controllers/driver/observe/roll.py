@@ -9,6 +9,7 @@ from controllers.domain.driver.choice import Install
 from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import is_taken_away
+from controllers.driver.node.hand_over import asked_by
 from controllers.driver.node.states import LEAVING
 from controllers.driver.observe.former import installed, last_good
 
@@ -49,7 +50,7 @@ def recalled(
         return f"GPUDriver {work.driver} does not bring drivers onto it any more"
     paused = is_paused_on(driver, node, sources.clock())
     # One that is on its way back from a revision that failed goes on: it is handed over with a driver that serves.
-    if work.hand_over is not None or (work.undoes is None and node.metadata.annotations.get(names.HAND_OVER)):
+    if work.hand_over is not None or (work.undoes is None and asked_by(node)):
         return _recalled_for(work, node, driver, is_paused=paused)
     if target is None or target.variant.value != work.to:
         return "another driver is wanted there by now, or none"
@@ -63,7 +64,7 @@ def recalled(
 
 def _recalled_for(work: DriverWork, node: Node, driver: GPUDriver, *, is_paused: bool) -> str | None:
     """The same of a node that a person wants, for whom it may be cordoned, and whatever driver is wanted there."""
-    who = node.metadata.annotations.get(names.HAND_OVER)
+    who = asked_by(node)
     if not who:
         return f"{work.hand_over} does not want it any more"
     if is_paused:

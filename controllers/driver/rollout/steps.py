@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.api.driver_work import DriverWork
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import revision_of
+from controllers.driver.node.hand_over import asked_by
 from controllers.driver.node.health import baseline
 from controllers.driver.node.moves import take_out
 from controllers.driver.node.work import step, write_work
@@ -81,4 +81,4 @@ def _hand_over(one: Candidate, driver: GPUDriver, now: float) -> DriverWork:
     node, work = one.facts.node, one.facts.work
     attempt = work.attempt + 1 if work is not None and work.hand_over is not None else 1
     made = step(None, "Queued", now, driver=driver.name, node=node, to=one.facts.label, attempt=attempt)
-    return replace(made, hand_over=node.metadata.annotations.get(names.HAND_OVER, "")[:253])
+    return replace(made, hand_over=asked_by(node))

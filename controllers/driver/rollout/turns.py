@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.api import names
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.due import is_due
+from controllers.driver.node.hand_over import asked_by
 from controllers.driver.rollout.counts import stratum_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _undone(one: Candidate, work: DriverWork, now: float) -> Turn | None:
 
 def _handed_over(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
     """The next step of a node that a person wants."""
-    if not one.facts.node.metadata.annotations.get(names.HAND_OVER):
+    if not asked_by(one.facts.node):
         return None
     if work is None or (work.hand_over is None and work.phase in NOT_BEGUN and not _goes_back(work)):
         return "Begin"
