@@ -195,44 +195,38 @@ class Executor:
         self._cache_result(ref, "patch", answer)
 
     async def _delete(self, action: Delete) -> None:
-        ref = action.ref
-        if ref.uid is None:
-            msg = f"a deletion of {ref.resource.kind} {ref.name} without a uid"
-            raise ValueError(msg)
-        if self._was_deleted(ref.uid):
+        ref, uid = action.ref, _uid_of(action.ref, "a deletion")
+        if self._was_deleted(uid):
             return
         for other in action.absent:
             if await self._exists(other):
                 raise Retry(1.0, f"{other.resource.kind} {other.name} is there after all")
         try:
             await self._client.delete(
-                ref.resource, ref.name, ref.namespace, uid=ref.uid, resource_version=action.resource_version
+                ref.resource, ref.name, ref.namespace, uid=uid, resource_version=action.resource_version
             )
         except NotFound as error:
             if error.about != ref.name:
                 raise  # else it is what we wanted
         else:
             metrics.WRITES.labels(ref.resource.kind, "delete").inc()
-        self._deleted[ref.uid] = time.monotonic()
+        self._deleted[uid] = time.monotonic()
 
     async def _evict(self, action: Evict) -> None:
         """Raises Retry where a budget refuses it: that is an answer like any other, and no error."""
-        ref = action.ref
-        if ref.uid is None:
-            msg = f"an eviction of {ref.resource.kind} {ref.name} without a uid"
-            raise ValueError(msg)
-        if self._was_deleted(ref.uid):
+        ref, uid = action.ref, _uid_of(action.ref, "an eviction")
+        if self._was_deleted(uid):
             return
         try:
-            await self._client.evict(ref.name, ref.namespace or "", uid=ref.uid, dry_run=action.dry_run)
+            await self._client.evict(ref.name, ref.namespace or "", uid=uid, dry_run=action.dry_run)
         except EvictionRefused as error:
-            raise Retry(self._refused(ref.uid, error.message), error.message) from error
+            raise Retry(self._refused(uid, error.message), error.message) from error
         except NotFound:
             pass  # it has ended by itself
         if not action.dry_run:
-            self.refusals.pop(ref.uid, None)
+            self.refusals.pop(uid, None)
             metrics.WRITES.labels(ref.resource.kind, "evict").inc()
-            self._deleted[ref.uid] = time.monotonic()
+            self._deleted[uid] = time.monotonic()
 
     def _refused(self, uid: str, message: str) -> float:
         """Remember a refusal; returns the seconds after which the pod is asked for again."""
@@ -297,6 +291,14 @@ def _mode(action: Action) -> str:
     if isinstance(action, Precondition):
         return "read"
     return "parallel" if not isinstance(action, Delete) and action.parallel_safe else "alone"
+
+
+def _uid_of(ref: Ref, what: str) -> str:
+    """The uid of exactly the object that is meant; raises ValueError where a planner left it out."""
+    if ref.uid is None:
+        msg = f"{what} of {ref.resource.kind} {ref.name} without a uid"
+        raise ValueError(msg)
+    return ref.uid
 
 
 def _identified(ref: Ref, body: dict[str, Any], uid: str | None) -> dict[str, Any]:
