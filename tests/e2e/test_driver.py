@@ -56,11 +56,12 @@ ONE, TWO = choice("1111111111"), choice("2222222222")
 def machine(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverBed]:
     if any(not path.is_dir() for path in RUN.rglob("*")):  # kubelet leaves the folders that pods of ours mount
         pytest.skip(f"this machine has a driver of its own: there are files in {RUN}")
+    DriverBed.sweep()  # such folders, of a run before
     try:
         yield DriverBed(place, tmp_path_factory.mktemp("images") / "driver.tar", for_stream())
     finally:
-        DriverBed.sweep()
         Bed.end(FOLDER)
+        DriverBed.sweep()  # last: until it has ended, a kubelet makes the folders of its pods' mounts again
     assert Bed.left(FOLDER) == []
 
 
