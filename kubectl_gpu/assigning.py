@@ -9,20 +9,20 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.explain import choice
+from controllers.explain.faults import UsageError, describe_fault, is_refusal
+from controllers.explain.records import Unreadable
+from controllers.explain.words import counted, meant
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import finding, output, waiting
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import choice
-from kubectl_gpu.explain.faults import UsageError, describe_fault, is_refusal
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import counted, meant
 from kubectl_gpu.terminal import print_lines, warn
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from kubectl_gpu.explain.choice import Change
+    from controllers.explain.choice import Change
 
 OK, FAILED = 0, 1
 AT_ONCE = 8

@@ -12,13 +12,13 @@ import orjson
 from pydantic import ValidationError
 
 from controllers.api.record import adapter
+from controllers.explain.faults import UsageError, describe_fault
+from controllers.explain.records import Unreadable
+from controllers.explain.words import meant
 from controllers.runtime.client import JSON_PATCH, MERGE, Client
 from controllers.runtime.errors import RuntimeFault
 from controllers.runtime.library import config
 from controllers.runtime.readers import REVIEW
-from kubectl_gpu.explain.faults import UsageError, describe_fault
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import meant
 
 if TYPE_CHECKING:
     import argparse

@@ -10,11 +10,11 @@ from controllers.api.conditions import is_true
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.kube import Node
 from controllers.domain.clock import stamp
+from controllers.explain.faults import UsageError
+from controllers.explain.records import Unreadable
+from controllers.explain.until import pause_end
 from kubectl_gpu import driver_waiting
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.until import pause_end
 from kubectl_gpu.finding import sure
 from kubectl_gpu.terminal import print_lines, warn
 

@@ -10,7 +10,7 @@ from controllers.api import resources
 from controllers.api.conditions import find, is_true
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from kubectl_gpu.explain.words import counted
+from controllers.explain.words import counted
 from kubectl_gpu.finding import sure
 from kubectl_gpu.terminal import Progress, warn
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names, resources
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.explain import driver as driver_of
+from controllers.explain import rollout
+from controllers.explain.explanation import lines
+from controllers.explain.faults import UsageError
+from controllers.explain.records import Unreadable
 from kubectl_gpu import driver_marks, driver_waiting, output
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import driver as driver_of
-from kubectl_gpu.explain import rollout
-from kubectl_gpu.explain.explanation import lines
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.finding import sure
 from kubectl_gpu.listing import show
 from kubectl_gpu.live import live

@@ -14,13 +14,13 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
+from controllers.explain import card, choice, node, pod, pool
+from controllers.explain.explanation import Explanation, as_json, lines
+from controllers.explain.misfit import explain_misfit
+from controllers.explain.records import CORE_EVENT, SeenEvent, SeenPod, Unreadable
 from controllers.runtime.errors import NotFound
 from kubectl_gpu import finding, output, workloads
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import card, choice, node, pod, pool
-from kubectl_gpu.explain.explanation import Explanation, as_json, lines
-from kubectl_gpu.explain.misfit import explain_misfit
-from kubectl_gpu.explain.records import CORE_EVENT, SeenEvent, SeenPod, Unreadable
 from kubectl_gpu.finding import maybe
 from kubectl_gpu.queueing import attempt_queue
 from kubectl_gpu.terminal import is_ascii, paint, print_lines

@@ -6,12 +6,12 @@ from typing import Any
 
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.explain import choice
+from controllers.explain.faults import UsageError
+from controllers.explain.records import Unreadable
+from controllers.explain.words import meant
 from controllers.runtime.errors import NotFound
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import choice
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import meant
 
 
 async def card(cluster: Cluster, given: str) -> GPUDevice:

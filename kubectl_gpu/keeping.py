@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.explain import card_marks
+from controllers.explain.faults import UsageError, describe_fault
+from controllers.explain.words import counted
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster
-from kubectl_gpu.explain import card_marks
-from kubectl_gpu.explain.faults import UsageError, describe_fault
-from kubectl_gpu.explain.words import counted
 from kubectl_gpu.listing import named
 from kubectl_gpu.terminal import print_lines, warn
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from kubectl_gpu.explain.card_marks import CardMarks
+    from controllers.explain.card_marks import CardMarks
 
 OK, FAILED = 0, 1
 AT_ONCE = 8

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import resources
 from controllers.api.gpupool import GPUPool
+from controllers.explain.kueue import REMARK, kueue_objects
 from kubectl_gpu import output
-from kubectl_gpu.explain.kueue import REMARK, kueue_objects
 from kubectl_gpu.finding import sure
 from kubectl_gpu.terminal import warn
 

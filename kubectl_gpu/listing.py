@@ -9,11 +9,11 @@ from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.explain import lists
+from controllers.explain.faults import UsageError
+from controllers.explain.words import meant
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, Found, attempt
-from kubectl_gpu.explain import lists
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.words import meant
 from kubectl_gpu.finding import sure
 from kubectl_gpu.terminal import warn
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from kubectl_gpu.explain.table import Column
+    from controllers.explain.table import Column
 
 OK = 0
 

@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _in_cluster(args: argparse.Namespace) -> int:
     import asyncio
 
+    from controllers.explain.faults import UsageError, describe_fault
     from controllers.runtime.errors import RuntimeFault
-    from kubectl_gpu.explain.faults import UsageError, describe_fault
     from kubectl_gpu.terminal import warn
 
     try:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubectl_gpu.explain.table import rendered
+from controllers.explain.table import rendered
 from kubectl_gpu.terminal import is_ascii, paint, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubectl_gpu.explain.lists import Row
-    from kubectl_gpu.explain.table import Column
+    from controllers.explain.lists import Row
+    from controllers.explain.table import Column
 
 TABLES = ("table", "wide")
 FORMATS = (*TABLES, "json", "yaml", "name")

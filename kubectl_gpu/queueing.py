@@ -15,15 +15,15 @@ from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.taints import tolerated, wanted
+from controllers.explain import queue_table
+from controllers.explain.faults import UsageError, describe_fault
+from controllers.explain.queue import Queue, from_status
+from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_table import pool_of
+from controllers.explain.records import SeenPod, Unreadable
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import queue_table
-from kubectl_gpu.explain.faults import UsageError, describe_fault
-from kubectl_gpu.explain.queue import Queue, from_status
-from kubectl_gpu.explain.queue_order import QueueSeen, computed
-from kubectl_gpu.explain.queue_table import pool_of
-from kubectl_gpu.explain.records import SeenPod, Unreadable
 from kubectl_gpu.finding import maybe, sure
 from kubectl_gpu.terminal import warn
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
+from controllers.explain import release as release_of
+from controllers.explain.faults import UsageError
+from controllers.explain.queue_table import pool_of
+from controllers.explain.records import SeenPod
 from controllers.runtime.errors import Conflict, NotFound
 from kubectl_gpu import output
-from kubectl_gpu.explain import release as release_of
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.queue_table import pool_of
-from kubectl_gpu.explain.records import SeenPod
 from kubectl_gpu.finding import sure
 from kubectl_gpu.terminal import print_lines, warn
 

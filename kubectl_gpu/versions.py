@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from controllers.api import resources
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.explain.records import Unreadable
+from controllers.explain.versions import VERSIONS, as_json, skewed, version_row, wanted_drivers
+from controllers.explain.versions import versions as of_nodes
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.versions import VERSIONS, as_json, skewed, version_row, wanted_drivers
-from kubectl_gpu.explain.versions import versions as of_nodes
 from kubectl_gpu.terminal import warn
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.explain import card, choice
+from controllers.explain.faults import describe_fault
+from controllers.explain.records import Unreadable
+from controllers.explain.words import counted
 from controllers.runtime.errors import NotFound
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import card, choice
-from kubectl_gpu.explain.faults import describe_fault
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import counted
 from kubectl_gpu.terminal import Progress, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubectl_gpu.explain.choice import Change
+    from controllers.explain.choice import Change
 
 OK, FAILED = 0, 1
 LOOK_AGAIN = 0.5

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import resources
-from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.explain import refused, workload
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.queue_table import pool_of
-from kubectl_gpu.explain.records import (
+from controllers.explain import refused, workload
+from controllers.explain.faults import UsageError
+from controllers.explain.queue_table import pool_of
+from controllers.explain.records import (
     CORE_EVENT,
     JOB,
     REPLICASET,
@@ -22,11 +21,12 @@ from kubectl_gpu.explain.records import (
     Unreadable,
     Workload,
 )
+from kubectl_gpu.cluster import Cluster, attempt
 from kubectl_gpu.finding import maybe, sure
 from kubectl_gpu.queueing import attempt_queue
 
 if TYPE_CHECKING:
-    from kubectl_gpu.explain.explanation import Explanation
+    from controllers.explain.explanation import Explanation
 
 KINDS = {
     "deployment": resources.DEPLOYMENT,

@@ -19,11 +19,11 @@ from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.settings import Settings
 from controllers.domain import eligibility as chain
 from controllers.domain.eligibility import checks
+from controllers.explain import choice
 from controllers.gpupool.membership import assignment, obstacles
 from controllers.gpupool.membership.approval import approve_cards
 from controllers.gpupool.membership.candidates import candidates_on
 from controllers.gpupool.node.pending import pending_cards
-from kubectl_gpu.explain import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
 from tests.kit.objects import published

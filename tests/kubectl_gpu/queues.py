@@ -9,8 +9,8 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.clock import stamp
-from kubectl_gpu.explain.queue_order import QueueSeen
-from kubectl_gpu.explain.records import SeenPod
+from controllers.explain.queue_order import QueueSeen
+from controllers.explain.records import SeenPod
 from tests.kit import objects
 from tests.kit.pods import pod_body
 from tests.kubectl_gpu.test_say import NOW, POOL

@@ -14,10 +14,10 @@ import yaml
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.domain.assignment import assigned_pool
+from controllers.explain.faults import UsageError
 from controllers.runtime.errors import Forbidden, NotFound, RuntimeFault
 from kubectl_gpu import assigning, listing
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.output import structured
 from kubectl_gpu.parser import build
 from kubectl_gpu.terminal import forgive, print_lines

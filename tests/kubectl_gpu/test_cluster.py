@@ -9,8 +9,8 @@ import pytest
 
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.explain.faults import UsageError
 from kubectl_gpu.cluster import Cluster
-from kubectl_gpu.explain.faults import UsageError
 from tests.kit.pods import pod as tenant_pod
 
 

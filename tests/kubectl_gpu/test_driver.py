@@ -9,8 +9,8 @@ import pytest
 
 from controllers.api import names
 from controllers.api.resources import GPUDRIVER, GPUNODEINVENTORY
+from controllers.explain.faults import UsageError
 from kubectl_gpu import drivers, versions
-from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 from tests.kit import objects
 from tests.kubectl_gpu.drivers import SINCE, Api, condition, driver, node

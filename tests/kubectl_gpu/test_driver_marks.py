@@ -11,10 +11,10 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.resources import GPUNODEINVENTORY, Resource
 from controllers.domain.clock import seconds, stamp
 from controllers.domain.driver.pause import PAUSE_MAX, paused_until
+from controllers.explain.faults import UsageError
+from controllers.explain.until import pause_end
 from kubectl_gpu import driver_marks, driver_waiting, drivers
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.until import pause_end
 from kubectl_gpu.parser import build
 from tests.kubectl_gpu.drivers import Api, condition, driver, node
 

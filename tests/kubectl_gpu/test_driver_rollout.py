@@ -13,10 +13,10 @@ from controllers.api import names
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.resources import GPUDRIVER, Resource
 from controllers.domain.clock import stamp
+from controllers.explain import node as explain_node
+from controllers.explain.faults import UsageError
 from kubectl_gpu import driver_waiting, drivers, live
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain import node as explain_node
-from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 from tests.kubectl_gpu.drivers import SINCE, Api, condition, driver, node
 

@@ -12,10 +12,10 @@ import yaml
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import to_json
+from controllers.explain.faults import UsageError
 from controllers.runtime.errors import Forbidden, RuntimeFault
 from kubectl_gpu import keeping
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 from tests.kit import objects
 

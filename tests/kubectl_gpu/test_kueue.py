@@ -10,11 +10,11 @@ import yaml
 
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import to_json
+from controllers.explain.faults import UsageError
+from controllers.explain.kueue import TOLERATIONS_MAX, kueue_objects
 from controllers.runtime.errors import NotFound
 from kubectl_gpu import kueue
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.kueue import TOLERATIONS_MAX, kueue_objects
 from kubectl_gpu.parser import build
 from tests.kit import objects
 

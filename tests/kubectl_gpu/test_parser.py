@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
+from controllers.explain.faults import UsageError
 from kubectl_gpu.cluster import _impersonation
-from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
 
 

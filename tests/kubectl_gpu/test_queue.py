@@ -14,11 +14,11 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.tenant import TenantPod
-from kubectl_gpu.explain import queue_table
-from kubectl_gpu.explain.misfit import explain_misfit
-from kubectl_gpu.explain.queue import Queue, from_status
-from kubectl_gpu.explain.queue_order import QueueSeen, computed
-from kubectl_gpu.explain.records import Unreadable
+from controllers.explain import queue_table
+from controllers.explain.misfit import explain_misfit
+from controllers.explain.queue import Queue, from_status
+from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.records import Unreadable
 from tests.gpupool.test_queued_pods import Queue as Served
 from tests.kit import objects
 from tests.kubectl_gpu.queues import GATE, KUEUE, cards, node, queued, seen, used

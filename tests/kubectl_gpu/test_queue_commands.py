@@ -10,11 +10,11 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.record import adapter
 from controllers.api.resources import Resource
+from controllers.explain.faults import UsageError
+from controllers.explain.records import SeenPod, Unreadable
 from controllers.runtime.errors import Conflict, Forbidden, NotFound, RuntimeFault
 from kubectl_gpu import queueing, releasing
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.records import SeenPod, Unreadable
 from kubectl_gpu.parser import build
 from tests.kit import objects
 from tests.kubectl_gpu.queues import GATE, KUEUE, node, queued_body, used

@@ -11,15 +11,15 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
 from controllers.domain.queue.gates import is_queued
+from controllers.explain import pod, words, workload
+from controllers.explain import pool as pools
+from controllers.explain.explanation import Explanation
+from controllers.explain.misfit import explain_misfit
+from controllers.explain.queue import Queue, from_status
+from controllers.explain.queue_order import computed
+from controllers.explain.records import SeenPod, Unreadable
+from controllers.explain.words import ordinal
 from kubectl_gpu import explaining, workloads
-from kubectl_gpu.explain import pod, words, workload
-from kubectl_gpu.explain import pool as pools
-from kubectl_gpu.explain.explanation import Explanation
-from kubectl_gpu.explain.misfit import explain_misfit
-from kubectl_gpu.explain.queue import Queue, from_status
-from kubectl_gpu.explain.queue_order import computed
-from kubectl_gpu.explain.records import SeenPod, Unreadable
-from kubectl_gpu.explain.words import ordinal
 from tests.kit import objects
 from tests.kubectl_gpu.queues import GATE, KUEUE, cards, condition, queued, queued_body, seen, used
 from tests.kubectl_gpu.test_queue_commands import Api

@@ -15,12 +15,12 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.clock import stamp
 from controllers.domain.wording import format_message
+from controllers.explain import card, choice, faults, lists, pod, words
+from controllers.explain import pool as pools
+from controllers.explain.explanation import Explanation, lines
+from controllers.explain.records import SeenPod, Unreadable
+from controllers.explain.table import Cell, Column, rendered
 from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
-from kubectl_gpu.explain import card, choice, faults, lists, pod, words
-from kubectl_gpu.explain import pool as pools
-from kubectl_gpu.explain.explanation import Explanation, lines
-from kubectl_gpu.explain.records import SeenPod, Unreadable
-from kubectl_gpu.explain.table import Cell, Column, rendered
 from tests.kit import objects
 from tests.kit.pods import pod_body
 

@@ -9,14 +9,14 @@ import pytest
 from controllers.api import names, resources
 from controllers.domain.clock import stamp
 from controllers.domain.refusals import NOT_ALLOWED
+from controllers.explain import refused
+from controllers.explain.explanation import Explanation
+from controllers.explain.faults import UsageError
+from controllers.explain.records import CORE_EVENT, REPLICASET, SeenEvent, SeenPod, Unreadable, Workload
+from controllers.explain.workload import Maker, WorkloadSeen, explained, lacks_pods
 from controllers.runtime.errors import Forbidden, NotFound
 from kubectl_gpu import workloads
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.explain import refused
-from kubectl_gpu.explain.explanation import Explanation
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.records import CORE_EVENT, REPLICASET, SeenEvent, SeenPod, Unreadable, Workload
-from kubectl_gpu.explain.workload import Maker, WorkloadSeen, explained, lacks_pods
 from tests.kubectl_gpu.test_say import NOW, POOL, a_pod, made, text
 
 TEAM, RS = "team", "web-6b9898b466"

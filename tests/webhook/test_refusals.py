@@ -12,7 +12,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.settings import Settings
 from controllers.domain import refusals
 from controllers.domain.request import PoolRequest
-from kubectl_gpu.explain.refused import CURES, cure
+from controllers.explain.refused import CURES, cure
 from tests.webhook import world
 from webhook.decision import pod_request, shortage
 from webhook.decision.context import View

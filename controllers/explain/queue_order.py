@@ -18,7 +18,7 @@ from controllers.domain.queue.serve import Decision, Walk
 from controllers.domain.queue.supply import capacities, node_slots, reserves_now, suffices
 from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.queue.whole_gangs import group_gangs
-from kubectl_gpu.explain.queue import (
+from controllers.explain.queue import (
     CLOSED,
     DENIED,
     GATES_OF_OTHERS,
@@ -30,7 +30,7 @@ from kubectl_gpu.explain.queue import (
     reported_reason,
     waiter,
 )
-from kubectl_gpu.explain.records import Unreadable
+from controllers.explain.records import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

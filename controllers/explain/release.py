@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import names
 from controllers.api.resources import GPUPOOL
 from controllers.domain.wording import listed, short
-from kubectl_gpu.explain.queue_table import pool_of
+from controllers.explain.queue_table import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubectl_gpu.explain.records import SeenPod
+    from controllers.explain.records import SeenPod
 
 RIGHT: Final = f"the verb {names.VERB_RELEASE} on {GPUPOOL.plural}.{GPUPOOL.group}"
 

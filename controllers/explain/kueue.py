@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
 from controllers.domain.taints import wanted
-from kubectl_gpu.explain.faults import UsageError
+from controllers.explain.faults import UsageError
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Taint

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import effective
-from kubectl_gpu.explain import bound, pending, queued
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.queue import Queue
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import asked
+from controllers.explain import bound, pending, queued
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.queue import Queue
+from controllers.explain.records import Unreadable
+from controllers.explain.words import asked
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node
-    from kubectl_gpu.explain.records import SeenEvent, SeenPod
+    from controllers.explain.records import SeenEvent, SeenPod
 
 
 @dataclass(frozen=True, slots=True)

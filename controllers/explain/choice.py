@@ -10,8 +10,8 @@ from controllers.api import names
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility import blocked
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.words import counted, meant
+from controllers.explain.faults import UsageError
+from controllers.explain.words import counted, meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

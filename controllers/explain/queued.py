@@ -8,19 +8,19 @@ from controllers.api import names, reasons
 from controllers.api.gpupool import GPUPool
 from controllers.domain.queue.gates import other_gates
 from controllers.domain.wording import listed, short
-from kubectl_gpu.explain import pending
-from kubectl_gpu.explain.cures import UNLISTED
-from kubectl_gpu.explain.explanation import Finding
-from kubectl_gpu.explain.queue import DENIED, GATES_OF_OTHERS, Queue, reported_reason
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import UNITS, counted, ordinal, since
+from controllers.explain import pending
+from controllers.explain.cures import UNLISTED
+from controllers.explain.explanation import Finding
+from controllers.explain.queue import DENIED, GATES_OF_OTHERS, Queue, reported_reason
+from controllers.explain.records import Unreadable
+from controllers.explain.words import UNITS, counted, ordinal, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kubectl_gpu.explain.explanation import Level
-    from kubectl_gpu.explain.pod import PodSeen
-    from kubectl_gpu.explain.queue import Waiter
+    from controllers.explain.explanation import Level
+    from controllers.explain.pod import PodSeen
+    from controllers.explain.queue import Waiter
 
 LEVELS: Final[dict[str, Level]] = {"Waiting": "note", "OverLimit": "warning"}
 """Of reasons; others mean that somebody has to do something."""

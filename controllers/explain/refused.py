@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from controllers.api.meta import KubeObject
-    from kubectl_gpu.explain.records import SeenEvent
+    from controllers.explain.records import SeenEvent
 
 FAILED_CREATE: Final = "FailedCreate"
 CURES: Final = {

@@ -10,17 +10,17 @@ from controllers.domain.driver.node_work import PLANNED
 from controllers.domain.driver.pause import paused_until
 from controllers.domain.driver.waves import wave_word
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.explanation import Finding
-from kubectl_gpu.explain.lists import SYMBOL_NONE
-from kubectl_gpu.explain.table import Cell, Column
-from kubectl_gpu.explain.words import HOUR, since, span
+from controllers.explain.explanation import Finding
+from controllers.explain.lists import SYMBOL_NONE
+from controllers.explain.table import Cell, Column
+from controllers.explain.words import HOUR, since, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from controllers.api.gpudriver import GPUDriver, StratumStatus
-    from kubectl_gpu.explain.driver import Placed
-    from kubectl_gpu.explain.lists import Row
+    from controllers.explain.driver import Placed
+    from controllers.explain.lists import Row
 
 STRATA: Final = (
     Column("KIND"),

@@ -9,21 +9,21 @@ from controllers.api import names, reasons
 from controllers.api.conditions import find as condition
 from controllers.api.record import to_json
 from controllers.domain.wording import listed
-from kubectl_gpu.explain import rollout
-from kubectl_gpu.explain.cures import UNLISTED, cure
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.explanation import as_json as explanation_as_json
-from kubectl_gpu.explain.lists import SYMBOL_NONE
-from kubectl_gpu.explain.table import Cell, Column
-from kubectl_gpu.explain.words import counted, since
+from controllers.explain import rollout
+from controllers.explain.cures import UNLISTED, cure
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.explanation import as_json as explanation_as_json
+from controllers.explain.lists import SYMBOL_NONE
+from controllers.explain.table import Cell, Column
+from controllers.explain.words import counted, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpudriver import GPUDriver
-    from kubectl_gpu.explain.explanation import Level
-    from kubectl_gpu.explain.lists import Row
+    from controllers.explain.explanation import Level
+    from controllers.explain.lists import Row
 
 DRIVERS: Final = (
     Column("DRIVER"),

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api.software import DRIVER, place
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.lists import SYMBOL_NONE
-from kubectl_gpu.explain.table import Cell, Column
+from controllers.explain.lists import SYMBOL_NONE
+from controllers.explain.table import Cell, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from kubectl_gpu.explain.lists import Row
+    from controllers.explain.lists import Row
 
 VERSIONS: Final = (Column("COMPONENT"), Column("VERSION"), Column("WANTED"), Column("NODES"), Column("NAMES"))
 SETTLED: Final = ("Current", "Host", "OptedOut")

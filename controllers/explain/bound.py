@@ -8,16 +8,16 @@ from controllers.api.conditions import DEGRADED_WORKLOADS
 from controllers.api.conditions import find as condition
 from controllers.domain.slots import named_devices
 from controllers.domain.wording import listed
-from kubectl_gpu.explain import card
-from kubectl_gpu.explain.explanation import Finding
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import card_name
+from controllers.explain import card
+from controllers.explain.explanation import Finding
+from controllers.explain.records import Unreadable
+from controllers.explain.words import card_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice
-    from kubectl_gpu.explain.pod import PodSeen
+    from controllers.explain.pod import PodSeen
 
 UNTOLD = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons to wait that are no trouble."""

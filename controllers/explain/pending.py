@@ -10,17 +10,17 @@ from controllers.domain.lifecycle import live
 from controllers.domain.slots import named_devices
 from controllers.domain.waiting import until
 from controllers.domain.wording import listed
-from kubectl_gpu.explain import pool as pools
-from kubectl_gpu.explain.explanation import Finding
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import counted, since, span
+from controllers.explain import pool as pools
+from controllers.explain.explanation import Finding
+from controllers.explain.records import Unreadable
+from controllers.explain.words import counted, since, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpupool import GPUPool, PassedOver
-    from kubectl_gpu.explain.pod import PodSeen
+    from controllers.explain.pod import PodSeen
 
 UNSCHEDULABLE: Final = "PodScheduled"
 

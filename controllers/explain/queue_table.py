@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.queue.gates import waits_for_cards_alone
 from controllers.domain.request import pools_of, units_of
-from kubectl_gpu.explain.lists import SYMBOL_NONE
-from kubectl_gpu.explain.table import Cell, Column
-from kubectl_gpu.explain.words import since
+from controllers.explain.lists import SYMBOL_NONE
+from controllers.explain.table import Cell, Column
+from controllers.explain.words import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpupool import GPUPool
     from controllers.api.tenant import TenantPod
-    from kubectl_gpu.explain.lists import Row
-    from kubectl_gpu.explain.queue import Queue, Waiter
+    from controllers.explain.lists import Row
+    from controllers.explain.queue import Queue, Waiter
 
 QUEUE = (
     Column("POSITION"),

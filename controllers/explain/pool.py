@@ -10,11 +10,11 @@ from controllers.api.conditions import find as condition
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.lists import access
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.refused import maintenance_cure
-from kubectl_gpu.explain.words import UNITS, counted
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.lists import access
+from controllers.explain.records import Unreadable
+from controllers.explain.refused import maintenance_cure
+from controllers.explain.words import UNITS, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ import yaml
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
-from kubectl_gpu.explain.faults import UsageError
+from controllers.explain.faults import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

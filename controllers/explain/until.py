@@ -8,8 +8,8 @@ from typing import Final
 
 from controllers.api.duration import parse_duration
 from controllers.domain.driver.pause import PAUSE_MAX
-from kubectl_gpu.explain.faults import UsageError
-from kubectl_gpu.explain.words import DAY
+from controllers.explain.faults import UsageError
+from controllers.explain.words import DAY
 
 ASK: Final = "Until when? --for 8h, or --until 2026-07-01T06:00:00Z; 30 days at most."
 _DAYS: Final = re.compile(r"([0-9]+)d")

@@ -10,8 +10,8 @@ from controllers.api.conditions import find as condition
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.table import Cell, Column
-from kubectl_gpu.explain.words import since
+from controllers.explain.table import Cell, Column
+from controllers.explain.words import since
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

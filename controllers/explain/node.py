@@ -10,17 +10,17 @@ from controllers.api import reasons
 from controllers.api.conditions import READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
 from controllers.api.reasons import NODE_OWNERS
-from kubectl_gpu.explain.card import PENDING
-from kubectl_gpu.explain.cures import cure
-from kubectl_gpu.explain.driver import BAD
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.words import counted
+from controllers.explain.card import PENDING
+from controllers.explain.cures import cure
+from controllers.explain.driver import BAD
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from kubectl_gpu.explain.explanation import Level
+    from controllers.explain.explanation import Level
 
 
 @dataclass(frozen=True, slots=True)

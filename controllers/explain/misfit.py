@@ -12,11 +12,11 @@ from controllers.domain.node_fit import PodConstraints, node_fits
 from controllers.domain.request import units_of
 from controllers.domain.slots import slots_of
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.words import counted
+from controllers.explain.words import counted
 
 if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
-    from kubectl_gpu.explain.queue_order import QueueSeen
+    from controllers.explain.queue_order import QueueSeen
 
 EVERYTHING: Final = (PodToleration(operator="Exists"),)
 """Tolerates each taint."""

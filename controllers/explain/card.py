@@ -11,10 +11,10 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.cures import cure
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.words import card_name, since
+from controllers.explain.cures import cure
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.records import Unreadable
+from controllers.explain.words import card_name, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.wording import listed
-from kubectl_gpu.explain.explanation import Explanation, Finding
-from kubectl_gpu.explain.faults import refusal
-from kubectl_gpu.explain.pod import pools_of
-from kubectl_gpu.explain.queue import Queue
-from kubectl_gpu.explain.records import Unreadable
-from kubectl_gpu.explain.refused import cure, last_failure
-from kubectl_gpu.explain.words import counted, ordinal, since
+from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.faults import refusal
+from controllers.explain.pod import pools_of
+from controllers.explain.queue import Queue
+from controllers.explain.records import Unreadable
+from controllers.explain.refused import cure, last_failure
+from controllers.explain.words import counted, ordinal, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.meta import KubeObject
-    from kubectl_gpu.explain.records import DetailedCondition, SeenEvent, SeenPod, Workload
+    from controllers.explain.records import DetailedCondition, SeenEvent, SeenPod, Workload
 
 REPLICA_FAILURE: Final = "ReplicaFailure"
 """Condition of ReplicaSets and Deployments; it outlives the event, and ends when a pod is made again."""

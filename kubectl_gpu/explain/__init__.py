@@ -1,1 +1,0 @@
-"""What `kubectl gpu` says, computed from what was read. Pure."""
