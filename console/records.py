@@ -1,0 +1,48 @@
+"""What a viewer may read, as the console's pages see it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudriver import GPUDriver
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node
+from controllers.explain.records import SeenPod
+
+Row = dict[str, Any]
+"""A row as the page gets it: JSON without nulls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster, less what the viewer may not read. Mappings are by name; pods by `namespace/name`."""
+
+    cards: Mapping[str, GPUDevice]
+    nodes: Mapping[str, Node]
+    inventories: Mapping[str, GPUNodeInventory]
+    pools: Mapping[str, GPUPool]
+    drivers: Mapping[str, GPUDriver]
+    pods: Mapping[str, SeenPod]
+    """Pods that ask for cards, of namespaces that the viewer may read."""
+    may_read: Callable[[str], bool]
+    """Whether the viewer may read pods of a namespace. Names of pods in others' objects (a card's allocations) are
+    shown only where it is so, and counted elsewhere."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """By kind (`Pod`, `GPUDevice` …): how many objects there are that the viewer may not read."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By kind: why nothing of it can be shown, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page: what it shows, of which objects."""
+
+    name: str
+    rows: Callable[[Seen, Mapping[str, str], float], Mapping[str, Row]]
+    """From what the viewer may read, the parameters of the URL (`pool`, `namespace`, `pod`, `card`) and now (Unix
+    seconds): rows by their key, in the order in which they are shown. A row changes only when what it shows does: an
+    age is sent as the time since when, and counted in the page."""
