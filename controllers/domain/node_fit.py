@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from controllers.api import bounds, names
 from controllers.domain.selectors.match import holds
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 REPELLING = ("NoSchedule", "NoExecute")
+Demand = Literal["node name", "node selector", "node affinity", "the pool's affinity", "taints"]
+"""What a pod demands of its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,46 @@ class PodConstraints:
 
 def node_fits(wants: PodConstraints, node: Node) -> bool:
     """Whether the node satisfies the constraints; the scheduler checks more and has the last word."""
-    labels = node.metadata.labels
     return (
-        (wants.node_name is None or wants.node_name == node.name)
-        and all(labels.get(key) == value for key, value in wants.labels)
-        and (wants.terms is None or any(_term(term, node) for term in wants.terms))
-        and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
-        and all(
-            any(tolerates(toleration, taint) for toleration in wants.tolerations)
-            for taint in node.spec.taints
-            if taint.effect in REPELLING
-        )
+        _is_named(wants, node)
+        and _has_labels(wants, node)
+        and _matches(wants.terms, node)
+        and _matches(wants.pool_terms, node)
+        and repelling(wants, node) is None
     )
+
+
+def unmet(wants: PodConstraints, node: Node) -> tuple[Demand, ...]:
+    """What of the constraints the node does not satisfy; nothing where it fits."""
+    found: dict[Demand, bool] = {
+        "node name": _is_named(wants, node),
+        "node selector": _has_labels(wants, node),
+        "node affinity": _matches(wants.terms, node),
+        "the pool's affinity": _matches(wants.pool_terms, node),
+        "taints": repelling(wants, node) is None,
+    }
+    return tuple(demand for demand, is_met in found.items() if not is_met)
+
+
+def repelling(wants: PodConstraints, node: Node) -> NodeTaint | None:
+    """The first taint of the node that keeps the pod away; None where it tolerates all that do."""
+    for taint in node.spec.taints:
+        if taint.effect in REPELLING and not any(tolerates(one, taint) for one in wants.tolerations):
+            return taint
+    return None
+
+
+def _is_named(wants: PodConstraints, node: Node) -> bool:
+    return wants.node_name is None or wants.node_name == node.name
+
+
+def _has_labels(wants: PodConstraints, node: Node) -> bool:
+    labels = node.metadata.labels
+    return all(labels.get(key) == value for key, value in wants.labels)
+
+
+def _matches(terms: tuple[NodeTerm, ...] | None, node: Node) -> bool:
+    return terms is None or any(_term(term, node) for term in terms)
 
 
 def _term(term: NodeTerm, node: Node) -> bool:
