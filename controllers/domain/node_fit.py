@@ -9,7 +9,7 @@ pod that names it and so goes past the scheduler.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from controllers.api import bounds, names
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 REPELLING = ("NoSchedule", "NoExecute")
-Demand = Literal["node name", "node selector", "node affinity", "the pool's affinity", "taints"]
-"""What a pod demands of its node."""
+Demand = Literal["node name", "taints", "node selector", "node affinity", "the pool's affinity"]
+"""What of a pod decides on which nodes it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,46 +58,65 @@ class PodConstraints:
 
 def node_fits(wants: PodConstraints, node: Node) -> bool:
     """Whether the node satisfies the constraints; the scheduler checks more and has the last word."""
-    return (
-        _is_named(wants, node)
-        and _has_labels(wants, node)
-        and _matches(wants.terms, node)
-        and _matches(wants.pool_terms, node)
-        and repelling(wants, node) is None
-    )
+    return is_named(wants, node) and is_selected(wants, node) and untolerated(wants, node) is None
 
 
 def unmet(wants: PodConstraints, node: Node) -> tuple[Demand, ...]:
-    """What of the constraints the node does not satisfy; nothing where it fits."""
+    """What of the pod's demands the node does not satisfy, in the scheduler's order; nothing where it fits."""
+    if node_fits(wants, node):
+        return ()
     found: dict[Demand, bool] = {
-        "node name": _is_named(wants, node),
-        "node selector": _has_labels(wants, node),
-        "node affinity": _matches(wants.terms, node),
-        "the pool's affinity": _matches(wants.pool_terms, node),
-        "taints": repelling(wants, node) is None,
+        "node name": is_named(wants, node),
+        "taints": untolerated(wants, node) is None,
+        "node selector": is_selected(replace(wants, terms=None, pool_terms=None), node),
+        "node affinity": is_selected(replace(wants, labels=(), pool_terms=None), node),
+        "the pool's affinity": is_selected(replace(wants, labels=(), terms=None), node),
     }
     return tuple(demand for demand, is_met in found.items() if not is_met)
 
 
-def repelling(wants: PodConstraints, node: Node) -> NodeTaint | None:
-    """The first taint of the node that keeps the pod away; None where it tolerates all that do."""
+def is_named(wants: PodConstraints, node: Node) -> bool:
+    """Whether the pod names this node, or none."""
+    return wants.node_name is None or wants.node_name == node.name
+
+
+def is_selected(wants: PodConstraints, node: Node) -> bool:
+    """Whether the node satisfies nodeSelector and node affinity, the pool's too."""
+    labels = node.metadata.labels
+    return (
+        all(labels.get(key) == value for key, value in wants.labels)
+        and (wants.terms is None or any(_term(term, node) for term in wants.terms))
+        and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
+    )
+
+
+def untolerated(wants: PodConstraints, node: Node) -> NodeTaint | None:
+    """The node's first taint that keeps the pod away."""
     for taint in node.spec.taints:
-        if taint.effect in REPELLING and not any(tolerates(one, taint) for one in wants.tolerations):
+        if taint.effect in REPELLING and not any(tolerates(toleration, taint) for toleration in wants.tolerations):
             return taint
     return None
 
 
-def _is_named(wants: PodConstraints, node: Node) -> bool:
-    return wants.node_name is None or wants.node_name == node.name
+def names_demanded(wants: PodConstraints) -> frozenset[str] | None:
+    """The nodes that the affinity names by metadata.name, in each of its terms; None where a term names none."""
+    demands = [_names(terms) for terms in (wants.terms, wants.pool_terms) if terms]
+    named = [names for names in demands if names is not None]
+    return frozenset.intersection(*named) if named else None
 
 
-def _has_labels(wants: PodConstraints, node: Node) -> bool:
-    labels = node.metadata.labels
-    return all(labels.get(key) == value for key, value in wants.labels)
+def _names(terms: Iterable[NodeTerm]) -> frozenset[str] | None:
+    every: frozenset[str] = frozenset()
+    for term in terms:
+        wanted = [frozenset(one.values) for one in term.match_fields if _is_name(one)]
+        if not wanted:
+            return None
+        every |= frozenset.intersection(*wanted)
+    return every
 
 
-def _matches(terms: tuple[NodeTerm, ...] | None, node: Node) -> bool:
-    return terms is None or any(_term(term, node) for term in terms)
+def _is_name(expression: Expression) -> bool:
+    return expression.key == "metadata.name" and expression.operator == "In"
 
 
 def _term(term: NodeTerm, node: Node) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api.conditions import CONFIGURED, find
 from controllers.domain.lifecycle import live
-from controllers.domain.node_fit import repelling, unmet
+from controllers.domain.node_fit import unmet, untolerated
 from controllers.domain.slots import blocked_by
+from controllers.domain.verdict.pool_cards import spelled_taint
 from controllers.domain.verdict.records import REASONS, CardVerdict, Room, Summary
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _OWN: Final = frozenset(REASONS[: REASONS.index("NodeRefused")])
 """Reasons that come before what the node says of the pod."""
-_WORDS: Final[dict[str, str]] = {"node name": "it is not the node that the pod names", "taints": "its taints"}
 
 
 def card_verdicts(
@@ -97,13 +97,12 @@ def _of_free(place: NodeCards, units: int, own: int) -> CardReason:
 
 
 def _refused(place: NodeCards, constraints: PodConstraints) -> str:
-    """Why the node takes no pod of the pool, or not this one, in words."""
+    """Why the node takes no pod of the pool, or not this one: the first that the scheduler would come to, in words."""
     if place.refuses or place.node is None:
         return place.refuses
-    demands = unmet(constraints, place.node)
-    if demands == ("taints",) and (taint := repelling(constraints, place.node)) is not None:
-        return f"taint {taint.key}{f'={taint.value}' if taint.value else ''}"
-    return " and ".join(_WORDS.get(demand, demand) for demand in demands)
+    first = next(iter(unmet(constraints, place.node)), "")
+    taint = untolerated(constraints, place.node) if first == "taints" else None
+    return spelled_taint(taint) if taint is not None else first
 
 
 def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked, refused: str) -> str:

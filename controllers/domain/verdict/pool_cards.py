@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import Toleration
-    from controllers.api.kube import Node
+    from controllers.api.kube import Node, NodeTaint
     from controllers.domain.placement.capacity import NodeCapacity
     from controllers.domain.verdict.records import CardReason, Kept
 
@@ -95,9 +95,14 @@ def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
     if node.ready and not gives(node):
         return "cordoned"
     if (taint := keeps_off(node, tolerated)) is not None:
-        return f"taint {taint.key}{f'={taint.value}' if taint.value else ''}"
+        return spelled_taint(taint)
     label = names.pool_node_label(pool)
     return "" if label in node.metadata.labels else f"label {label} is missing"
+
+
+def spelled_taint(taint: NodeTaint) -> str:
+    """A taint in words."""
+    return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
 
 
 @dataclass(frozen=True, slots=True)
