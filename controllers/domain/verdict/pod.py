@@ -37,7 +37,7 @@ def cards_of(
     counted = node_slots(seen, now) if slots is None else slots
     every = {name: each.free for name, each in counted.items()}
     there = capacities(seen, counted, every)
-    return pool_cards(seen.pool.name, seen.members, there, tolerated=seen.tolerated, kept=kept, now=now)
+    return pool_cards(seen.pool.name, seen.members, there, tolerated=seen.tolerated, kept=kept)
 
 
 def pod_verdict(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, withheld
 from controllers.domain.taints import keeps_off
 
@@ -63,7 +62,6 @@ def pool_cards(
     *,
     tolerated: Collection[Toleration],
     kept: Mapping[str, Kept],
-    now: float,
 ) -> dict[str, NodeCards]:
     """The cards by node, both by name.
 
@@ -86,7 +84,7 @@ def pool_cards(
         place = found.setdefault(name, NodeCards(name, None))
         for device in sorted(by_node[name], key=lambda device: device.name):
             seen = counted.get(device.name) or _counted(device)
-            place.cards.append(CardState(device, _reason(device, pool, place, seen, now), seen.free))
+            place.cards.append(CardState(device, _reason(device, pool, place, seen), seen.free))
     return {name: found[name] for name in sorted(found)}
 
 
@@ -120,23 +118,17 @@ def _counted(device: GPUDevice) -> _Counted:
     return _Counted(used, used + sum(promise.slots for promise in device.status.reservations))
 
 
-def _reason(device: GPUDevice, pool: str, place: NodeCards, seen: _Counted, now: float) -> CardReason:
+def _reason(device: GPUDevice, pool: str, place: NodeCards, seen: _Counted) -> CardReason:
     """The first reason that holds."""
     status = device.status
     if (own := withheld(device, pool)) is not None:
         return own
-    if seen.size == 0 and not status.foreign_allocations:
+    if seen.size == 0 and place.node is not None and not status.foreign_allocations:
         return "NotPublished"  # as the pool's nodes are configured it has no slots
     if place.node is None or not place.node.ready:
         return "NodeAway"
     if place.refuses:
         return "NodeRefused"
-    return "Free" if seen.free > 0 else _taken(device, seen, now)
-
-
-def _taken(device: GPUDevice, seen: _Counted, now: float) -> CardReason:
-    """By whom the card is taken, of which nothing is free."""
-    if device.status.foreign_allocations or seen.used >= max(1, seen.size):
-        return "InUse"
-    is_promised = any(live(promise, now) for promise in device.status.reservations)
-    return "InUse" if seen.used and not is_promised else "Promised"
+    if seen.free > 0:
+        return "Free"
+    return "InUse" if seen.used or status.foreign_allocations else "Promised"

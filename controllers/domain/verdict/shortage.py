@@ -5,10 +5,10 @@ Webhook, queue and `kubectl gpu` say it in these words.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.domain.verdict.records import REASONS, Room
-from controllers.domain.wording import listed, short
+from controllers.domain.wording import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,18 +29,27 @@ def room_of(capacities: Iterable[NodeCapacity]) -> Room:
     return Room(total, free, most, kept, both)
 
 
-def shortage(room: Room, units: int, *, named: tuple[str, int] | None = None, pool_affinity: bool = False) -> str:
+ADMITTED: Final = "pods that were admitted earlier and are still waiting to be scheduled"
+"""Whom the webhook keeps free slots for."""
+
+
+def shortage(
+    room: Room,
+    units: int,
+    *,
+    named: tuple[str, int] | None = None,
+    pool_affinity: bool = False,
+    before: str = ADMITTED,
+) -> str:
     """Why no node has so many slots for the pod.
 
     `named`: the node that the pod itself names, with the slots that are free there; `pool_affinity`: whether the pool
-    adds a node affinity of its own.
+    adds a node affinity of its own; `before`: whom free slots are kept for.
     """
     if not room.total:
         return "no card has been assigned to it yet"
     if room.kept and room.most_with_kept >= units > room.most:
-        return (
-            f"{room.kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
-        )
+        return f"{room.kept} free ones are kept for {before}"
     if room.most >= units:
         if named is not None and named[1] < units:
             return f"the pod names node {short(named[0])} (spec.nodeName), which has {named[1]} free"
@@ -51,7 +60,7 @@ def shortage(room: Room, units: int, *, named: tuple[str, int] | None = None, po
     return "there are not enough free ones"
 
 
-_WORDS: dict[CardReason, str] = {
+_WORDS: Final[dict[CardReason, str]] = {
     "OtherPool": "in other pools",
     "Leaving": "leaving the pool",
     "Faulted": "faulted",
@@ -74,9 +83,11 @@ def counted(summary: Summary) -> str:
     found = sorted(summary.cards.items(), key=lambda each: (-each[1], REASONS.index(each[0])))
     total = sum(summary.cards.values())
     noun = "card" if total == 1 else "cards"
-    return f"{total} {noun}: {listed(f'{number} {_WORDS[reason]}' for reason, number in found)}" if total else "no card"
+    return (
+        f"{total} {noun}: {', '.join(f'{number} {_WORDS[reason]}' for reason, number in found)}" if total else "no card"
+    )
 
 
 def spelled(summary: Summary) -> str:
-    """The sentence and the counts."""
-    return f"{shortage(summary.room, summary.units)} ({counted(summary)})"
+    """The sentence with the counts, of a pod in the queue."""
+    return f"{shortage(summary.room, summary.units, before='pods that are before it')} ({counted(summary)})"
