@@ -43,7 +43,12 @@ def summarize(nodes: Mapping[str, NodeCards], asked: Asked, now: float) -> Summa
         own = _promised_here(place, asked, now)
         refused, of_free = _refused(place, asked.constraints), _of_free(place, asked.units, own)
         cards.update(_reason(card, asked, refused=bool(refused), of_free=of_free, now=now) for card in place.cards)
-    return Summary(asked.units, room(nodes), {reason: cards[reason] for reason in REASONS if cards[reason]})
+    return Summary(asked.units, room(nodes), in_order(cards))
+
+
+def in_order(counted: Mapping[CardReason, int]) -> dict[CardReason, int]:
+    """The same in the order of the reasons."""
+    return {reason: counted[reason] for reason in REASONS if counted.get(reason)}
 
 
 def room(nodes: Mapping[str, NodeCards]) -> Room:
@@ -81,7 +86,7 @@ def _reason(card: CardState, asked: Asked, *, refused: bool, of_free: CardReason
     """The first reason that holds. `of_free`: what a free card of the node is to the pod."""
     if card.reason in _OWN:
         return card.reason
-    if _own_promise(card.device, asked, now) is not None:
+    if card.device.status.reservations and _own_promise(card.device, asked, now) is not None:
         return "Promised"
     if refused:
         return "NodeRefused"
