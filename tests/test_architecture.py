@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_SHIPPED = ("sim", "tools", "reliability")
-PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu", *NOT_SHIPPED)
+PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "console", *NOT_SHIPPED)
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PURE_MODULES = next(

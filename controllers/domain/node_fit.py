@@ -56,18 +56,51 @@ class PodConstraints:
 
 def node_fits(wants: PodConstraints, node: Node) -> bool:
     """Whether the node satisfies the constraints; the scheduler checks more and has the last word."""
+    return is_named(wants, node) and is_selected(wants, node) and untolerated(wants, node) is None
+
+
+def is_named(wants: PodConstraints, node: Node) -> bool:
+    """Whether the pod names this node, or none."""
+    return wants.node_name is None or wants.node_name == node.name
+
+
+def is_selected(wants: PodConstraints, node: Node) -> bool:
+    """Whether the node satisfies nodeSelector and node affinity, the pool's too."""
     labels = node.metadata.labels
     return (
-        (wants.node_name is None or wants.node_name == node.name)
-        and all(labels.get(key) == value for key, value in wants.labels)
+        all(labels.get(key) == value for key, value in wants.labels)
         and (wants.terms is None or any(_term(term, node) for term in wants.terms))
         and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
-        and all(
-            any(tolerates(toleration, taint) for toleration in wants.tolerations)
-            for taint in node.spec.taints
-            if taint.effect in REPELLING
-        )
     )
+
+
+def untolerated(wants: PodConstraints, node: Node) -> NodeTaint | None:
+    """The node's first taint that keeps the pod away."""
+    for taint in node.spec.taints:
+        if taint.effect in REPELLING and not any(tolerates(toleration, taint) for toleration in wants.tolerations):
+            return taint
+    return None
+
+
+def names_demanded(wants: PodConstraints) -> frozenset[str] | None:
+    """The nodes that the affinity names by metadata.name, in each of its terms; None where a term names none."""
+    demands = [_names(terms) for terms in (wants.terms, wants.pool_terms) if terms]
+    named = [names for names in demands if names is not None]
+    return frozenset.intersection(*named) if named else None
+
+
+def _names(terms: Iterable[NodeTerm]) -> frozenset[str] | None:
+    every: frozenset[str] = frozenset()
+    for term in terms:
+        wanted = [frozenset(one.values) for one in term.match_fields if _is_name(one)]
+        if not wanted:
+            return None
+        every |= frozenset.intersection(*wanted)
+    return every
+
+
+def _is_name(expression: Expression) -> bool:
+    return expression.key == "metadata.name" and expression.operator == "In"
 
 
 def _term(term: NodeTerm, node: Node) -> bool:

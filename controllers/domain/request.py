@@ -9,25 +9,19 @@ refuses that.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.quantities import LONGEST, number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controllers.api.kube import Container, Pod, PodSpec
 
-_SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("0.001"), "": Decimal(1)}
-_SUFFIXES |= {letter: Decimal(10) ** (3 * at) for at, letter in enumerate("kMGTPE", start=1)}
-_SUFFIXES |= {f"{letter}i": Decimal(2) ** (10 * at) for at, letter in enumerate("KMGTPE", start=1)}
-# A quantity as apimachinery's resource.ParseQuantity reads it: a number, then a suffix or an exponent. No digit can be
-# matched in two ways, or a text of digits and one bad letter would take time with the square of its length.
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPEKi]{0,2})", re.ASCII)
 _DIGITS = 18  # Kubernetes' own limit is that of 64 bits
-LONGEST = 64
-"""Characters of a quantity: what a stranger sends to the webhook's port may be of megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +39,12 @@ def whole(quantity: str | int) -> int:
     if isinstance(quantity, str) and len(quantity) > LONGEST:
         msg = f"{quantity[:LONGEST]!r}… is no quantity: {len(quantity)} characters, {LONGEST} are allowed"
         raise ValueError(msg)
-    value = Decimal(quantity) if isinstance(quantity, int) else _number(quantity)
+    value = Decimal(quantity) if isinstance(quantity, int) else number(quantity)
     # The API server takes 1e300000 as it stands; to spell it out would hold the process for seconds.
     if not value.is_finite() or value.adjusted() > _DIGITS or value != value.to_integral_value() or value < 0:
         msg = f"{quantity!r} is not a whole number of cards"
         raise ValueError(msg)
     return int(value)
-
-
-def _number(text: str) -> Decimal:
-    """The number that a quantity spells; NaN where it spells none."""
-    found = _QUANTITY.fullmatch(text)
-    try:
-        number, suffix = found.groups() if found else ("", "")
-        return Decimal(number + suffix) if suffix[1:].strip("+-").isdigit() else Decimal(number) * _SUFFIXES[suffix]
-    except (ArithmeticError, KeyError):
-        return Decimal("NaN")
 
 
 def _asks(container: Container) -> dict[str, int]:
@@ -79,20 +63,24 @@ def pools_named(spec: PodSpec) -> list[str]:
 
 def effective(spec: PodSpec) -> dict[str, int]:
     """Units by pool that the pod needs at once; pools of which it needs none are left out."""
-    together = lasting(spec)
+    return {pool: units for pool, units in at_once(spec, _asks).items() if units > 0}
+
+
+def at_once(spec: PodSpec, asks: Callable[[Container], dict[str, int]]) -> dict[str, int]:
+    """What the pod needs at once by name, given what a container asks for."""
+    together = _together(spec, asks)
     if not spec.init_containers:
-        return {pool: units for pool, units in together.items() if units > 0}
+        return together
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers:
-        asks = _asks(container)
-        for pool, units in asks.items():
-            peak[pool] = max(peak.get(pool, 0), units + sidecars.get(pool, 0))
+        wanted = asks(container)
+        for name, units in wanted.items():
+            peak[name] = max(peak.get(name, 0), units + sidecars.get(name, 0))
         if container.restart_policy == "Always":
-            for pool, units in asks.items():
-                sidecars[pool] = sidecars.get(pool, 0) + units
-    need = {pool: max(together.get(pool, 0), peak.get(pool, 0)) for pool in {*together, *peak}}
-    return {pool: units for pool, units in need.items() if units > 0}
+            for name, units in wanted.items():
+                sidecars[name] = sidecars.get(name, 0) + units
+    return {name: max(together.get(name, 0), peak.get(name, 0)) for name in {*together, *peak}}
 
 
 def lasting(spec: PodSpec) -> dict[str, int]:
@@ -101,13 +89,17 @@ def lasting(spec: PodSpec) -> dict[str, int]:
     What an ordinary init container had beyond that, kubelet keeps for the pod and never tells (kubernetes
     pkg/kubelet/apis/podresources/server_v1.go, List; pkg/kubelet/cm/devicemanager/manager.go, Allocate).
     """
+    return _together(spec, _asks)
+
+
+def _together(spec: PodSpec, asks: Callable[[Container], dict[str, int]]) -> dict[str, int]:
     if not spec.init_containers and len(spec.containers) == 1:
-        return _asks(spec.containers[0])  # nearly all: a queue of thousands is counted several times a second
+        return asks(spec.containers[0])  # nearly all: a queue of thousands is counted several times a second
     sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     together: dict[str, int] = {}
     for container in (*sidecars, *spec.containers):
-        for pool, units in _asks(container).items():
-            together[pool] = together.get(pool, 0) + units
+        for name, units in asks(container).items():
+            together[name] = together.get(name, 0) + units
     return together
 
 

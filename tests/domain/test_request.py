@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controllers.api.kube import Pod, PodSpec
 from controllers.api.record import adapter
-from controllers.domain import request
+from controllers.domain import quantities
 from controllers.domain.request import effective, lasting, pools_named, pools_of, whole
 
 R = "gpu.deckhouse.io/a"
@@ -127,7 +127,7 @@ def test_a_quantity_of_megabytes_costs_nothing() -> None:
     with pytest.raises(ValueError, match="1000001 characters, 64 are allowed") as told:
         whole("1" * 1_000_000 + "x")
     assert len(str(told.value)) < 200
-    assert request._QUANTITY.fullmatch("1" * 100_000 + "x") is None
+    assert quantities._QUANTITY.fullmatch("1" * 100_000 + "x") is None
     assert time.process_time() - began < 1.0
 
 

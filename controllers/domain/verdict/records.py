@@ -39,8 +39,8 @@ NodeReason = Literal[
 `Unknown`: every plugin that is looked at lets the pod pass, and one that is not looked at decides.
 """
 
-Unseen = Literal["volumes", "topology spread", "inter-pod affinity"]
-"""What a pod may demand of its node that is not looked at."""
+Unseen = Literal["volumes", "topology spread", "inter-pod affinity", "resource claims", "pods on the node"]
+"""What may decide and is not looked at: demands of the pod, and what runs on the node where nobody may list it."""
 
 
 @dataclass(frozen=True, slots=True)

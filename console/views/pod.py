@@ -1,0 +1,77 @@
+"""The page Pod: why a pod waits, or where its cards are; without a name all pods that ask for cards. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from console.views.common import cells_of, explanation_row, less, missing, notes
+from console.views.queues import observed_queue, pod_pool, queue_seen, units
+from controllers.domain.queue.gates import is_queued
+from controllers.domain.slots import named_devices
+from controllers.explain import pod as explain
+from controllers.explain.misfit import explain_misfit
+from controllers.explain.queue import reported_reason
+from controllers.explain.records import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from console.records import Row, Seen
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.explain.records import SeenPod
+
+
+def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]:
+    """`pod`, then a row for each node and card of its pool; parameters `namespace` and `pod`."""
+    namespace, name = cells_of(params, "namespace", "pod")
+    if not name:
+        every = {f"pod/{key}": _pod(pod) for key, pod in sorted(seen.pods.items()) if not pod.finished}
+        return every | notes(seen, "Pod")
+    key = f"{namespace}/{name}"
+    found = seen.pods.get(key)
+    if found is None:
+        known = seen.pods if seen.may_read(namespace) else ()
+        return missing("Pod", key, known) | notes(seen, "Pod")
+    row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, now)), seen)
+    return {"pod": row} | notes(seen, "GPUDevice", "Node", "GPUPool")
+
+
+def _pod(pod: SeenPod) -> Row:
+    pool = pod_pool(pod)
+    phase = "Deleting" if pod.metadata.deletion_timestamp is not None else pod.status.phase
+    return less(
+        kind="pod",
+        namespace=pod.metadata.namespace,
+        pod=pod.name,
+        pool=pool,
+        units=units(pod, pool),
+        phase=phase,
+        node=pod.node,
+        reason=reported_reason(pod) if is_queued(pod) else None,
+        since=pod.metadata.creation_timestamp,
+    )
+
+
+def _seen(pod: SeenPod, seen: Seen, now: float) -> explain.PodSeen:
+    """The pod with all that its cards depend on; events are not watched, and are nothing that is missing here."""
+    name = pod_pool(pod)
+    pool = seen.pools.get(name)
+    refused = {kind: Unreadable(why) for kind, why in seen.refused.items()}
+    where = pod.node or next((card.status.node_name for card in _promised(pod, seen)), None) or ""
+    queue = observed_queue(pool, seen, now) if pool is not None and is_queued(pod) else None
+    return explain.PodSeen(
+        pod=pod,
+        pool=refused.get("GPUPool") or pool,
+        cards=refused.get("GPUDevice") or tuple(c for c in seen.cards.values() if c.home == name),
+        node=refused.get("Node") or seen.nodes.get(where),
+        inventory=refused.get("GPUNodeInventory") or seen.inventories.get(where),
+        events=(),
+        now=now,
+        queue=queue,
+        misfit=explain_misfit(queue_seen(pool, seen, now), pod) if pool is not None and is_queued(pod) else "",
+    )
+
+
+def _promised(pod: SeenPod, seen: Seen) -> list[GPUDevice]:
+    named = set(named_devices(pod))
+    return [card for card in seen.cards.values() if card.status.inventory_id in named] if named else []

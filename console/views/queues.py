@@ -1,0 +1,70 @@
+"""A pool's queue out of what the viewer may read, by the rules by which gpupool-controller serves it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.request import units_of
+from controllers.domain.taints import tolerated, wanted
+from controllers.explain.queue import Queue, from_status
+from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_table import pool_of
+from controllers.explain.records import Unreadable
+
+if TYPE_CHECKING:
+    from console.records import Seen
+    from controllers.api.gpupool import GPUPool
+    from controllers.explain.records import SeenPod
+
+
+def pods_of(pool: str, seen: Seen) -> tuple[SeenPod, ...]:
+    """Pods that the pool admitted, of namespaces that the viewer may read."""
+    return tuple(pod for pod in seen.pods.values() if pod_pool(pod) == pool)
+
+
+def pod_pool(pod: SeenPod) -> str:
+    """The pool that admitted a pod or that it asks for; empty where that cannot be read."""
+    try:
+        return pool_of(pod)
+    except ValueError:
+        return ""
+
+
+def units(pod: SeenPod, pool: str) -> int:
+    """Slots that a pod asks for; 0 where that cannot be read."""
+    try:
+        return units_of(pod, pool)
+    except ValueError:
+        return 0
+
+
+def queue_seen(pool: GPUPool, seen: Seen, now: float) -> QueueSeen:
+    """What the pool's queue is computed from."""
+    members = tuple(card for card in seen.cards.values() if card.home == pool.name)
+    tainting = [each for each in seen.pools.values() if wanted(each)]
+
+    def nodes_of(name: str) -> frozenset[str]:
+        return frozenset(card.status.node_name or "" for card in seen.cards.values() if card.home == name)
+
+    refused = seen.refused.get("Node")
+    label = names.pool_node_label(pool.name)
+    return QueueSeen(
+        pool=pool,
+        pods=pods_of(pool.name, seen),
+        members=members,
+        nodes_read=Unreadable(refused)
+        if refused is not None
+        else {name: node for name, node in seen.nodes.items() if label in node.metadata.labels},
+        tolerated=tolerated(pool, tainting, nodes_of, seen.nodes.get),
+        now=now,
+    )
+
+
+def observed_queue(pool: GPUPool, seen: Seen, now: float) -> Queue:
+    """The queue: computed where all pods and cards may be read, else what the pool's status says of it."""
+    kinds = ("Pod", "GPUDevice")
+    why = [seen.refused[kind] for kind in kinds if kind in seen.refused]
+    if why or seen.hidden.get("Pod"):
+        return from_status(pool, pods_of(pool.name, seen), why)
+    return computed(queue_seen(pool, seen, now))
