@@ -42,5 +42,3 @@ PODS_LABEL: Final = names.LABEL_POOL
 def named(resource: Resource) -> str:
     """`gpudevices.gpu.deckhouse.io`, as kubectl takes it."""
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-
-

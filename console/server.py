@@ -125,13 +125,15 @@ class Server:
         return response
 
     async def _me(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.Response:
-        return _json({
-            "user": viewer.user,
-            "language": _language(request.headers.get("Accept-Language", "")),
-            "mode": self._access.mode,
-            "mayConfirm": rights.confirms,
-            "server": self._cluster,
-        })
+        return _json(
+            {
+                "user": viewer.user,
+                "language": _language(request.headers.get("Accept-Language", "")),
+                "mode": self._access.mode,
+                "mayConfirm": rights.confirms,
+                "server": self._cluster,
+            }
+        )
 
     async def _rows(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         view, params = self._page(request)
@@ -192,9 +194,7 @@ async def _nothing(_: web.Request) -> web.Response:
 
 
 def _json(body: Any) -> web.Response:
-    return web.Response(
-        body=orjson.dumps(body), content_type="application/json", headers={"Cache-Control": "no-store"}
-    )
+    return web.Response(body=orjson.dumps(body), content_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 def _language(accepted: str) -> str:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
 
 TOKEN_REVIEW: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-SELF: Final = Resource(
-    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-)
+SELF: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 KNOWN, UNKNOWN = 30.0, 5.0
 """Seconds for which a word about a token counts."""
 TIMEOUT: Final = 5.0
