@@ -22,7 +22,7 @@ PAGE: Final = ".md"
 """What ends the only other names with a slash in messages: pages of the documentation."""
 ANOTHER: Final = "a pod of another namespace"
 HIDDEN: Final = "hidden-namespace"
-"""Stands for the namespace of a pod that may not be read. A real one of this name is shown to who may read all alone."""
+"""Stands for the namespace of a pod that may not be read. Who may read all sees a real one of this name."""
 SALT: Final = token_bytes(16)
 """So that nobody finds a pod's name by trying."""
 
@@ -46,7 +46,8 @@ class Rights:
 def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
     """The object with other words for the names of pods of other namespaces, and without them in its texts.
 
-    How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is returned where there is nothing to hide.
+    How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is
+    returned where there is nothing to hide.
     """
     status = getattr(obj, "status", None)
     if status is None or not is_dataclass(status) or isinstance(status, type):

@@ -117,7 +117,7 @@ async def test_what_may_not_be_read_is_counted(two: Two) -> None:
     assert status == 200
     assert "team-a" in str(once), "their own pod is shown"
     # One has it, one is promised it, and one has it by another resource.
-    assert once["rows"]["holder/?"] == {"kind": "hidden", "of": "Pod", "count": 2}
+    assert once["rows"]["holder/?"] == {"kind": "hidden", "of": "Pod", "count": 3}
     status, once = await two.console.browser(two.tokens["boss"]).get("/api/rows/card?card=n1-0000-17-00-0")
     assert SECRET in str(once)
 
