@@ -71,6 +71,6 @@ def _post_refusal(request: web.Request, *, known: bool) -> web.Response | None:
     """A browser that sends a cookie by itself also says from where; a program shows a token instead."""
     if not known and (request.cookies or "Authorization" not in request.headers):
         return refused(403, "A change needs Sec-Fetch-Site or Origin, as browsers send them.")
-    if request.content_type != "application/json":
+    if request.can_read_body and request.content_type != "application/json":
         return refused(415, "A change is application/json.")
     return None

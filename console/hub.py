@@ -59,6 +59,8 @@ class Hub:
         self._sights: dict[Rights, Sight] = {}
         self._dirty = asyncio.Event()
         feed.subscribe(self._dirty.set)
+        self.turns = 0
+        """How often all pages have been computed so far."""
         self.sent = 0
         """Changes that were made known so far."""
 
@@ -91,6 +93,7 @@ class Hub:
             self._dirty.clear()
             began = self._clock()
             await self._turn()
+            self.turns += 1
             took = self._clock() - began
             await asyncio.sleep(max(GAP, took / SHARE - took))
 

@@ -6,11 +6,11 @@ here, before a page sees the objects, so that no page can forget it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from controllers.api.meta import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +21,10 @@ POD: Final = re.compile(r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9
 PAGE: Final = ".md"
 """What ends the only other names with a slash in messages: pages of the documentation."""
 ANOTHER: Final = "a pod of another namespace"
-NAMES: Final = ("namespace", "pod", "container")
-"""The fields that name a pod where a record has the first two; uids and ids of requests stay, which name nobody."""
+HIDDEN: Final = "hidden-namespace"
+"""Stands for the namespace of a pod that may not be read. Who may read all sees a real one of this name."""
+SALT: Final = token_bytes(16)
+"""So that nobody finds a pod's name by trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,15 @@ class Rights:
     """Whether cards may be assigned; changes nothing about what is seen."""
 
     def may_read(self, namespace: str) -> bool:
-        """Whether pods of a namespace may be read; of the empty name, which stands for what was taken out, no."""
-        return bool(namespace) and (self.namespaces is None or namespace in self.namespaces)
+        """Whether pods of a namespace may be read; of `HIDDEN` no."""
+        return self.namespaces is None or (namespace != HIDDEN and namespace in self.namespaces)
 
 
 def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
-    """The object with names of pods of other namespaces left empty, and without them in messages of conditions.
+    """The object with other words for the names of pods of other namespaces, and without them in its texts.
 
-    How many there are can still be counted. The object itself is returned where there is nothing to hide.
+    How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is
+    returned where there is nothing to hide.
     """
     status = getattr(obj, "status", None)
     if status is None or not is_dataclass(status) or isinstance(status, type):
@@ -68,19 +71,30 @@ def namespaces_of(obj: object) -> set[str]:
 
 
 def _hidden(value: Any, may_read: Callable[[str], bool]) -> Any:
+    """A field of a status: a text, a list of records, or something that names no pod."""
+    if isinstance(value, str):
+        return guarded(value, may_read)
     if isinstance(value, tuple):
-        made = tuple(_hidden(each, may_read) for each in value)
+        made = tuple(_entry(each, may_read) for each in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-    if isinstance(value, Condition):
-        message = guarded(value.message, may_read)
-        return value if message == value.message else replace(value, message=message)
-    if is_dataclass(value) and hasattr(value, "pod") and hasattr(value, "namespace"):
-        return value if may_read(value.namespace) else _nameless(value)
     return value
 
 
+def _entry(value: Any, may_read: Callable[[str], bool]) -> Any:
+    if not is_dataclass(value) or isinstance(value, type):
+        return _hidden(value, may_read)
+    if hasattr(value, "pod") and hasattr(value, "namespace"):
+        return value if may_read(value.namespace) else _nameless(value)
+    texts = {each.name: text for each in fields(value) if isinstance(text := getattr(value, each.name), str)}
+    changed = {name: made for name, text in texts.items() if (made := guarded(text, may_read)) is not text}
+    return replace(value, **changed) if changed else value
+
+
 def _nameless(value: Any) -> Any:
-    return replace(value, **{name: "" for name in NAMES if hasattr(value, name)})
+    """The record about some pod: the same one for the same pod, or nobody could count them."""
+    which = hashlib.blake2b(f"{value.namespace}/{value.pod}".encode(), key=SALT, digest_size=4).hexdigest()
+    names = {"namespace": HIDDEN, "pod": which} | ({"container": which} if hasattr(value, "container") else {})
+    return replace(value, **names)
 
 
 def guarded(text: str, may_read: Callable[[str], bool]) -> str:
@@ -91,4 +105,5 @@ def guarded(text: str, may_read: Callable[[str], bool]) -> str:
     def spoken(found: re.Match[str]) -> str:
         return found[0] if found["pod"].endswith(PAGE) or may_read(found["namespace"]) else ANOTHER
 
-    return POD.sub(spoken, text)
+    made = POD.sub(spoken, text)
+    return text if made == text else made

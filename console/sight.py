@@ -43,11 +43,7 @@ class Sight:
             hidden[PODS[0].kind] = left
         if feed.namespace is not None:
             refused[PODS[0].kind] = f"You may not list pods of all namespaces: shown are those of {feed.namespace}."
-        return Seen(**found, pods=pods, may_read=rights.may_read, hidden=hidden, refused=refused | self._ours())
-
-    def _ours(self) -> dict[str, str]:
-        """What the console itself may not read."""
-        return self._feed.refused
+        return Seen(**found, pods=pods, may_read=rights.may_read, hidden=hidden, refused=self._feed.refused | refused)
 
     def _shown(self, kind: str) -> dict[str, Any]:
         store = self._feed.stores[kind]

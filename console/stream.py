@@ -1,8 +1,8 @@
 """Server-Sent Events of one page to one reader.
 
 `snapshot` {rows, order} comes first, unless the reader names by `Last-Event-ID` what it has read and that is not long
-ago; then `patch` {rows, order?}, and whenever that changes `stale` {since, reason} and `fresh` {}. `end` {status,
-reason} is the last one, where the viewer is nobody any more. A quiet cluster costs no byte.
+ago; then `patch` {rows, order?}. How old all is comes at first and whenever that changes: `stale` {since, reason} or
+`fresh` {}. `end` {status, reason} is the last one, where the viewer is nobody any more. A quiet cluster costs no byte.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Reader:
         """`position`: the id of the last event that the reader has."""
         self._response, self._feed, self._position = response, feed, position
         self._stale: Stale | None = None
+        self._began = False
 
     async def send(self, data: bytes) -> None:
         """Write; raises TimeoutError where the reader takes nothing."""
@@ -48,10 +49,10 @@ class Reader:
             await self._response.write(data)
 
     async def age(self, stale: Stale | None) -> None:
-        """Say how old all is, if that has changed."""
-        if stale == self._stale:
+        """Say how old all is, at first and if that has changed."""
+        if self._began and stale == self._stale:
             return
-        self._stale = stale
+        self._began, self._stale = True, stale
         if stale is None:
             await self.send(event("fresh", {}))
         else:
@@ -101,8 +102,12 @@ async def serve(
             rights = await _again(request, access, reader)
     except UnknownViewerError as error:
         await reader.send(event("end", {"status": UNAUTHORIZED, "reason": str(error)}))
-    except (TimeoutError, ConnectionError):
-        pass  # it went, or takes nothing: it comes again by itself
+    except ConnectionError:
+        pass  # it went
+    except TimeoutError:
+        # It takes nothing, so that even an orderly end would wait for it. It comes again by itself.
+        if request.transport is not None:
+            request.transport.abort()
     return response
 
 

@@ -24,14 +24,17 @@ async def console(cluster: Cluster, args: argparse.Namespace) -> int:
     from console.hub import Hub
     from console.reviews import Reviews
     from console.server import Server
+    from console.viewers import NotAskedError, UnknownViewerError, whoami
     from console.views import VIEWS
-    from console.viewers import whoami
+    from controllers.explain.faults import UsageError
     from controllers.runtime import logs
 
     logs.configure("kubectl-gpu", "Error")
     reviews = Reviews(cluster.client, own=True)
-    viewer = await whoami(cluster.client)
-    everywhere = await reviews.may(viewer, "list", POD)
+    try:
+        everywhere = await reviews.may(await whoami(cluster.client), "list", POD)
+    except (NotAskedError, UnknownViewerError) as error:
+        raise UsageError(str(error)) from error
     feed = Feed(cluster.client, namespace=None if everywhere else cluster.namespace)
     hub, access = Hub(feed, VIEWS), OwnAccess(cluster.client, reviews, feed)
     server = Server(feed, hub, access, address_of=cluster.client.server)

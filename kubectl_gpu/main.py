@@ -53,7 +53,18 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, console, drivers, explaining, keeping, kueue, listing, queueing, releasing, versions
+    from kubectl_gpu import (
+        assigning,
+        console,
+        drivers,
+        explaining,
+        keeping,
+        kueue,
+        listing,
+        queueing,
+        releasing,
+        versions,
+    )
     from kubectl_gpu.cluster import connected
 
     commands = {

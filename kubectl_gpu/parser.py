@@ -253,8 +253,8 @@ def _kueue(commands: Any) -> None:
     command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
 
 
-CONSOLE = """Serves on loopback under your own kubeconfig until it is interrupted, and opens a browser: fleet, pools, pods and
-cards as pages that follow the cluster. It sees what you may see; cards are assigned there with your rights.
+CONSOLE = """Serves on loopback under your own kubeconfig until it is interrupted, and opens a browser: fleet, pools,
+pods and cards as pages that follow the cluster. It sees what you may see; cards are assigned there with your rights.
 """
 
 
