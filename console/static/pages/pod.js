@@ -50,7 +50,7 @@ function Verdicts({ rows }) {
   if (!all.length) return null;
   return html`<h2>${t("verdicts")}</h2><${Table} name=${t("verdicts")} rows=${all} keyed=${(node) => node} columns=${[
     [t("node"), (node) => node],
-    [t("verdict"), (node) => html`<${NodeVerdict} row=${nodes.get(node)} />`],
+    ...(nodes.size ? [[t("verdict"), (node) => html`<${NodeVerdict} row=${nodes.get(node)} />`]] : []),
     [t("cards"), (node) => html`<ul class="cardlist">${cards.filter((row) => row.node === node).map((row) => html`<${CardCell} key=${row.card} row=${row} />`)}</ul>`, "wide"],
   ]} />`;
 }
@@ -65,5 +65,5 @@ export function Pod({ rows, params }) {
       [t("node"), pod.node], [t("reason"), pod.reason], [t("since"), html`<${Age} since=${pod.since} />`]]} />
     <${Findings} found=${pod.findings} />${(pod.unread ?? []).map((why) => html`<p class="note" key=${why} lang="en">? ${why}</p>`)}
     <${Verdicts} rows=${rows} /><${Notes} rows=${rows} />
-    <h2>${t("more")}</h2><${Command} command=${`kubectl gpu explain pod ${pod.pod} -n ${pod.namespace}`} />`;
+    <h2>${t("more")}</h2><${Command} command=${`kubectl gpu explain pod ${pod.pod} -n ${pod.namespace} --cards`} />`;
 }
