@@ -13,7 +13,7 @@ from controllers.domain.verdict.pool_cards import spelled_taint
 from controllers.domain.verdict.records import REASONS, CardVerdict, Room, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.kube import Pod
@@ -36,13 +36,23 @@ def card_verdicts(
     return tuple(found for place in nodes.values() for found in _of_node(place, asked, holders, since, now))
 
 
-def summarize(nodes: Mapping[str, NodeCards], asked: Asked, now: float) -> Summary:
-    """The verdicts in numbers: as many as `card_verdicts` names."""
+def summarize(
+    nodes: Mapping[str, NodeCards], asked: Asked, now: float, fitting: Container[str] | None = None
+) -> Summary:
+    """The verdicts in numbers: as many as `card_verdicts` names.
+
+    `fitting`: names of the nodes to which the pod can go by its constraints, where somebody has looked already.
+    """
     cards: Counter[CardReason] = Counter()
     for place in nodes.values():
         own = _promised_here(place, asked, now)
-        refused, of_free = _refused(place, asked.constraints), _of_free(place, asked.units, own)
-        cards.update(_reason(card, asked, refused=bool(refused), of_free=of_free, now=now) for card in place.cards)
+        fits = not _refused(place, asked.constraints) if fitting is None else place.name in fitting
+        of_free = _of_free(place, asked.units, own)
+        if own:
+            cards.update(_reason(card, asked, refused=not fits, of_free=of_free, now=now) for card in place.cards)
+            continue
+        for reason, number in place.tally.items():
+            cards[_of_pod(reason, of_free, refused=not fits)] += number
     return Summary(asked.units, room(nodes), in_order(cards))
 
 
@@ -82,15 +92,24 @@ def _of_node(
                 yield CardVerdict(device.name, place.name, reason, slots, detail=detail)
 
 
-def _reason(card: CardState, asked: Asked, *, refused: bool, of_free: CardReason, now: float) -> CardReason:
-    """The first reason that holds. `of_free`: what a free card of the node is to the pod."""
-    if card.reason in _OWN:
-        return card.reason
-    if card.device.status.reservations and _own_promise(card.device, asked, now) is not None:
-        return "Promised"
+def _of_pod(reason: CardReason, of_free: CardReason, *, refused: bool) -> CardReason:
+    """What a card is to one pod, of which nothing is promised to it."""
+    if reason in _OWN:
+        return reason
     if refused:
         return "NodeRefused"
-    return of_free if card.reason == "Free" else card.reason
+    return of_free if reason == "Free" else reason
+
+
+def _reason(card: CardState, asked: Asked, *, refused: bool, of_free: CardReason, now: float) -> CardReason:
+    """The first reason that holds. `of_free`: what a free card of the node is to the pod."""
+    if (
+        card.reason not in _OWN
+        and card.device.status.reservations
+        and _own_promise(card.device, asked, now) is not None
+    ):
+        return "Promised"
+    return _of_pod(card.reason, of_free, refused=refused)
 
 
 def _of_free(place: NodeCards, units: int, own: int) -> CardReason:

@@ -6,7 +6,7 @@ rules decide, and this module gives their answers a name.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ class NodeCards:
     name: str
     node: Node | None
     """None where the Node is not there."""
+    is_away: bool = True
+    """Whether it is not there, or not ready."""
     free: int = 0
     """Slots that newcomers could get if nobody were before them."""
     total: int = 0
@@ -48,6 +50,8 @@ class NodeCards:
     refuses: str = ""
     """Why the node takes no pod of the pool at all, in words."""
     cards: list[CardState] = field(default_factory=list)
+    tally: Counter[CardReason] = field(default_factory=Counter)
+    """The cards by their reasons."""
 
     @property
     def left(self) -> int:
@@ -75,7 +79,7 @@ def pool_cards(
     found: dict[str, NodeCards] = {}
     for name in sorted(by_node):
         node, counted = nodes.get(name), slots.get(name)
-        place = found[name] = NodeCards(name, node, kept=kept.get(name))
+        place = found[name] = NodeCards(name, node, is_away=node is None or not node.ready, kept=kept.get(name))
         place.refuses = "" if node is None else refusal(pool, node, tolerated)
         if counted is not None:
             place.free = counted.free
@@ -84,7 +88,9 @@ def pool_cards(
             card = known.get(device.name)
             seen = _uncounted(device) if card is None else _Counted(card.used, card.slots, card.free)
             place.total += seen.size
-            place.cards.append(CardState(device, _reason(device, pool, place, seen), seen.free))
+            reason = _reason(device, pool, place, seen)
+            place.cards.append(CardState(device, reason, seen.free))
+            place.tally[reason] += 1
     return found
 
 
@@ -118,8 +124,12 @@ class _Counted:
 
 def _uncounted(device: GPUDevice) -> _Counted:
     """A card of which nobody counted more than that nothing is free: it has what is taken of it."""
-    used = sum(taken.slots for taken in device.status.allocations)
-    return _Counted(used, used + sum(promise.slots for promise in device.status.reservations))
+    used = promised = 0
+    for taken in device.status.allocations:
+        used += taken.slots
+    for promise in device.status.reservations:
+        promised += promise.slots
+    return _Counted(used, used + promised)
 
 
 def _reason(device: GPUDevice, pool: str, place: NodeCards, seen: _Counted) -> CardReason:
@@ -131,7 +141,7 @@ def _reason(device: GPUDevice, pool: str, place: NodeCards, seen: _Counted) -> C
         return own
     if seen.size == 0 and place.node is not None and not status.foreign_allocations:
         return "NotPublished"  # as the pool's nodes are configured it has no slots
-    if place.node is None or not place.node.ready:
+    if place.is_away:
         return "NodeAway"
     if place.refuses:
         return "NodeRefused"
