@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
-from controllers.domain.verdict.cards import summarize
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
 from controllers.domain.verdict.records import Kept
+from controllers.domain.verdict.summary import summarize
 from controllers.explain.records import SeenPod, Unreadable
 
 if TYPE_CHECKING:

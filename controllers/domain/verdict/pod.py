@@ -10,9 +10,10 @@ from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
 from controllers.domain.request import units_of
 from controllers.domain.slots import named_devices
-from controllers.domain.verdict.cards import card_verdicts, in_order, room
+from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
 from controllers.domain.verdict.records import Asked, PodVerdict, Summary
+from controllers.domain.verdict.summary import in_order, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

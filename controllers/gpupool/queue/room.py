@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from controllers.domain.verdict.cards import summarize
 from controllers.domain.verdict.pod import cards_of
 from controllers.domain.verdict.records import Asked, Kept
 from controllers.domain.verdict.shortage import counted, spelled
+from controllers.domain.verdict.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
