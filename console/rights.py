@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ PAGE: Final = ".md"
 ANOTHER: Final = "a pod of another namespace"
 HIDDEN: Final = "hidden-namespace"
 """Stands for the namespace of a pod that may not be read. Who may read all sees a real one of this name."""
-SALT: Final = token_bytes(16)
-"""So that nobody finds a pod's name by trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +40,11 @@ class Rights:
         return self.namespaces is None or (namespace != HIDDEN and namespace in self.namespaces)
 
 
-def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
+def redacted(obj: T, may_read: Callable[[str], bool], salt: bytes) -> T:
     """The object with other words for the names of pods of other namespaces, and without them in its texts.
 
     How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is
-    returned where there is nothing to hide.
+    returned where there is nothing to hide. `salt`: of this run alone, so that nobody finds a name by trying.
     """
     status = getattr(obj, "status", None)
     if status is None or not is_dataclass(status) or isinstance(status, type):
@@ -55,7 +52,7 @@ def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
     changed = {
         each.name: made
         for each in fields(status)
-        if (made := _hidden(value := getattr(status, each.name), may_read)) is not value
+        if (made := _hidden(value := getattr(status, each.name), may_read, salt)) is not value
     }
     return replace(obj, status=replace(status, **changed)) if changed else obj  # type: ignore[type-var]
 
@@ -70,29 +67,29 @@ def namespaces_of(obj: object) -> set[str]:
     return {entry.namespace for entry in named if getattr(entry, "namespace", "")}
 
 
-def _hidden(value: Any, may_read: Callable[[str], bool]) -> Any:
+def _hidden(value: Any, may_read: Callable[[str], bool], salt: bytes) -> Any:
     """A field of a status: a text, a list of records, or something that names no pod."""
     if isinstance(value, str):
         return guarded(value, may_read)
     if isinstance(value, tuple):
-        made = tuple(_entry(each, may_read) for each in value)
+        made = tuple(_entry(each, may_read, salt) for each in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
     return value
 
 
-def _entry(value: Any, may_read: Callable[[str], bool]) -> Any:
+def _entry(value: Any, may_read: Callable[[str], bool], salt: bytes) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
-        return _hidden(value, may_read)
+        return _hidden(value, may_read, salt)
     if hasattr(value, "pod") and hasattr(value, "namespace"):
-        return value if may_read(value.namespace) else _nameless(value)
+        return value if may_read(value.namespace) else _nameless(value, salt)
     texts = {each.name: text for each in fields(value) if isinstance(text := getattr(value, each.name), str)}
     changed = {name: made for name, text in texts.items() if (made := guarded(text, may_read)) is not text}
     return replace(value, **changed) if changed else value
 
 
-def _nameless(value: Any) -> Any:
+def _nameless(value: Any, salt: bytes) -> Any:
     """The record about some pod: the same one for the same pod, or nobody could count them."""
-    which = hashlib.blake2b(f"{value.namespace}/{value.pod}".encode(), key=SALT, digest_size=4).hexdigest()
+    which = hashlib.blake2b(f"{value.namespace}/{value.pod}".encode(), key=salt, digest_size=4).hexdigest()
     names = {"namespace": HIDDEN, "pod": which} | ({"container": which} if hasattr(value, "container") else {})
     return replace(value, **names)
 

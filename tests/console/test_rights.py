@@ -198,11 +198,11 @@ async def test_cards_are_assigned_with_the_viewers_own_rights(two: Two) -> None:
 
 def test_nothing_is_taken_out_of_what_may_be_read_nor_copied() -> None:
     whole = hidden_card()
-    assert redacted(whole, Rights(frozenset(), None).may_read) is whole
-    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read)
+    assert redacted(whole, Rights(frozenset(), None).may_read, b"salt") is whole
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt")
     assert SECRET not in str(less)
     assert [each.namespace for each in less.status.allocations] == [HIDDEN, "team-a"]
     held, promised = less.status.allocations[0], less.status.reservations[0]
     assert held.pod != promised.pod, "two pods are two"
-    assert redacted(whole, Rights(frozenset(), frozenset()).may_read).status.allocations[0] == held
+    assert redacted(whole, Rights(frozenset(), frozenset()).may_read, b"salt").status.allocations[0] == held
     assert less.status.conditions[0].message == "2 pods (a pod of another namespace, team-a/mine) have it."
