@@ -23,14 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.cluster
-PROCESSES = (
-    names.INVENTORY,
-    names.BOOTSTRAP,
-    names.POOL_CONTROLLER,
-    names.DRIVER_CONTROLLER,
-    names.WEBHOOK,
-    names.CONSOLE,
-)
+OPTIONAL = (names.DRIVER_CONTROLLER, names.CONSOLE)
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, *OPTIONAL)
 BASE = "gpuControlPlane.controllers"
 MONITOR = "monitoring.coreos.com/v1/PodMonitor"
 PROMETHEUS = prometheus_package.find("prometheus")
