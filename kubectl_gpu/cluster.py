@@ -51,6 +51,11 @@ class Cluster:
         self.namespace = namespace
         """The namespace that is meant where none is given."""
 
+    @property
+    def client(self) -> Client:
+        """What it asks."""
+        return self._client
+
     async def get(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T]:
         """One object."""
         raw = self._parsed(await self._client.get(resource, name, namespace))
@@ -151,13 +156,13 @@ async def attempt(reading: Awaitable[R]) -> R | Unreadable:
 
 
 @asynccontextmanager
-async def connected(args: argparse.Namespace) -> AsyncIterator[Cluster]:
-    """The cluster that the command line means; raises UsageError."""
+async def connected(args: argparse.Namespace, connections: int = 8) -> AsyncIterator[Cluster]:
+    """The cluster that the command line means, by so many connections at most; raises UsageError."""
     path = _kubeconfig(getattr(args, "kubeconfig", None))
     context = getattr(args, "context", None)
     namespace = _own_namespace() if path is None else _namespace(path, context)
     client = await Client.connect(
-        path, user_agent=MANAGER, connections=8, context=context, headers=_impersonation(args)
+        path, user_agent=MANAGER, connections=connections, context=context, headers=_impersonation(args)
     )
     try:
         yield Cluster(client, getattr(args, "namespace", None) or namespace or "default")

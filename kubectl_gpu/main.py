@@ -53,7 +53,18 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, drivers, explaining, keeping, kueue, listing, queueing, releasing, versions
+    from kubectl_gpu import (
+        assigning,
+        console,
+        drivers,
+        explaining,
+        keeping,
+        kueue,
+        listing,
+        queueing,
+        releasing,
+        versions,
+    )
     from kubectl_gpu.cluster import connected
 
     commands = {
@@ -70,8 +81,9 @@ async def _command(args: argparse.Namespace) -> int:
         "export": keeping.export,
         "apply": keeping.apply,
         "kueue": kueue.kueue,
+        "console": console.console,
     }
-    async with connected(args) as cluster:
+    async with connected(args, console.CONNECTIONS if args.command == "console" else 8) as cluster:
         return await commands[args.command](cluster, args)
 
 

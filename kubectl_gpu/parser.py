@@ -12,6 +12,7 @@ from kubectl_gpu.output import FORMATS, TABLES
 KINDS = ("pod", "card", "node", "pool")
 STATES = ("Unassigned", "Reserved", "Assigned", "Faulted")
 """As in `DeviceState`, which takes a third of a second to load with all that stands around it; a test compares them."""
+PORT_MAX = 65535
 WORKLOADS = ("deployment", "replicaset", "statefulset", "daemonset", "job")
 EXAMPLES = """examples:
   kubectl gpu nodes                                   nodes with cards, whether they are ready, and why not
@@ -31,6 +32,7 @@ EXAMPLES = """examples:
   kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
   kubectl gpu apply -f cards.yaml --wait              onto the same cards again, as they are found
   kubectl gpu kueue training                          what Kueue is to be told of a pool: a flavor and a quota, as YAML
+  kubectl gpu console                                 all of this as pages in a browser, under your own rights
   source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
 
 exit status: 0 done; 1 refused, not found, not allowed, or too late; 2 mistyped; 130 interrupted
@@ -86,6 +88,7 @@ def build() -> argparse.ArgumentParser:
     _explain(commands)
     _keeping(commands)
     _kueue(commands)
+    _console(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
     shells.add_argument("shell", choices=completion.SHELLS)
     return parser
@@ -250,11 +253,44 @@ def _kueue(commands: Any) -> None:
     command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
 
 
+CONSOLE = """Serves on loopback under your own kubeconfig until it is interrupted, and opens a browser: fleet, pools,
+pods and cards as pages that follow the cluster. It sees what you may see; cards are assigned there with your rights.
+"""
+
+
+def _console(commands: Any) -> None:
+    command = _command(commands, "console", "show the cluster's cards in a browser", epilog=CONSOLE)
+    command.add_argument("--port", type=_port, default=0, help="port to serve on (the system chooses)")
+    about = "address to serve on, of this machine alone (127.0.0.1)"
+    command.add_argument("--address", type=_loopback, default="127.0.0.1", help=about)
+    command.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
 def _explain(commands: Any) -> None:
     command = _command(commands, "explain", "why a pod waits or where its cards are; a card, a node, a pool as well")
     command.add_argument("kind", choices=(*KINDS, *WORKLOADS), metavar="kind", help=", ".join((*KINDS, *WORKLOADS)))
     _completed(command.add_argument("name", help="its name; of a card, its inventoryID will do"), completion.explained)
     command.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) <= PORT_MAX:
+        return int(text)
+    msg = f"a port is a number from 0 to {PORT_MAX}, not {text!r}"
+    raise argparse.ArgumentTypeError(msg)
+
+
+def _loopback(text: str) -> str:
+    """An address that no other machine reaches: pages show what this person may see, to whoever has the address."""
+    import ipaddress
+
+    try:
+        if ipaddress.ip_address(text).is_loopback:
+            return text
+    except ValueError:
+        pass
+    msg = f"an address of this machine alone, such as 127.0.0.1 or ::1, not {text!r}: others would reach the pages"
+    raise argparse.ArgumentTypeError(msg)
 
 
 def _seconds(text: str) -> float:

@@ -9,8 +9,8 @@ pod that names it and so goes past the scheduler.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from controllers.api import bounds, names
 from controllers.domain.selectors.match import holds
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 REPELLING = ("NoSchedule", "NoExecute")
+Demand = Literal["node name", "taints", "node selector", "node affinity", "the pool's affinity"]
+"""What of a pod decides on which nodes it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,20 @@ class PodConstraints:
 def node_fits(wants: PodConstraints, node: Node) -> bool:
     """Whether the node satisfies the constraints; the scheduler checks more and has the last word."""
     return is_named(wants, node) and is_selected(wants, node) and untolerated(wants, node) is None
+
+
+def unmet(wants: PodConstraints, node: Node) -> tuple[Demand, ...]:
+    """What of the pod's demands the node does not satisfy, in the scheduler's order; nothing where it fits."""
+    if node_fits(wants, node):
+        return ()
+    found: dict[Demand, bool] = {
+        "node name": is_named(wants, node),
+        "taints": untolerated(wants, node) is None,
+        "node selector": is_selected(replace(wants, terms=None, pool_terms=None), node),
+        "node affinity": is_selected(replace(wants, labels=(), pool_terms=None), node),
+        "the pool's affinity": is_selected(replace(wants, labels=(), terms=None), node),
+    }
+    return tuple(demand for demand, is_met in found.items() if not is_met)
 
 
 def is_named(wants: PodConstraints, node: Node) -> bool:

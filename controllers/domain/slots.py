@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from controllers.api import formerly, names
 from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 BLOCKING = (FAULTED, IGNORED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
 """Conditions of a card that keep it from being pooled, offered and issued."""
+Withheld = Literal[
+    "OtherPool", "Leaving", "Ignored", "Faulted", "ManagedDisabled", "InventoryIncomplete", "NotPublished"
+]
+"""Why a card cannot be given, which its object alone says; the first that holds in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +143,23 @@ def gives(node: Node | None) -> bool:
     return node is not None and node.ready and not node.spec.unschedulable
 
 
+def withheld(device: GPUDevice, pool: str) -> Withheld | None:
+    """Why a pool cannot give the card to anybody, whoever has it and wherever its node is; None where nothing does."""
+    status = device.status
+    if status.pool_ref is None or status.pool_ref.name != pool:
+        return "OtherPool"
+    if device.metadata.annotations.get(names.ASSIGNMENT) != pool:
+        return "Leaving"
+    if (blocking := blocked_by(device)) is not None:
+        return cast("Withheld", blocking.type)
+    if status.published is None or status.published.pool != pool or _is_withdrawn(device):
+        return "NotPublished"
+    return None
+
+
 def issuable(device: GPUDevice, pool: str) -> bool:
     """Whether the card can be given to a new pod of the pool now, where its node `gives`."""
-    status = device.status
-    return (
-        blocked_by(device) is None
-        and not status.foreign_allocations
-        and not _is_withdrawn(device)
-        and status.pool_ref is not None
-        and status.pool_ref.name == pool
-        and status.published is not None
-        and status.published.pool == pool
-        and device.metadata.annotations.get(names.ASSIGNMENT) == pool
-    )
+    return withheld(device, pool) is None and not device.status.foreign_allocations
 
 
 def _is_withdrawn(device: GPUDevice) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.tenant import PodToleration
 from controllers.domain.allocation import applied
-from controllers.domain.node_fit import PodConstraints, node_fits
+from controllers.domain.node_fit import Demand, PodConstraints, node_fits, unmet
 from controllers.domain.request import units_of
 from controllers.domain.slots import slots_of
 from controllers.domain.wording import listed
@@ -18,9 +16,13 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.explain.queue_order import QueueSeen
 
-EVERYTHING: Final = (PodToleration(operator="Exists"),)
-"""Tolerates each taint."""
-NO_DEMAND: Final = PodConstraints(None, (), None, EVERYTHING)
+_WORDS: Final[dict[Demand, str]] = {
+    "node name": "the node that it names",
+    "node selector": "its node selector",
+    "node affinity": "its node affinity",
+    "the pool's affinity": "the pool's affinity",
+    "taints": "taints that it does not tolerate",
+}
 
 
 def explain_misfit(seen: QueueSeen, pod: TenantPod) -> str:
@@ -39,13 +41,9 @@ def explain_misfit(seen: QueueSeen, pod: TenantPod) -> str:
     wants = PodConstraints.of(pod.spec, seen.tolerated)
     if any(node_fits(wants, seen.nodes[name]) for name in large):
         return ""
-    demands = {
-        "its node selector": replace(NO_DEMAND, labels=wants.labels),
-        "its node affinity": replace(NO_DEMAND, terms=wants.terms),
-        "taints that it does not tolerate": replace(NO_DEMAND, tolerations=wants.tolerations),
-    }
-    against = {
-        what: [name for name in large if not node_fits(demand, seen.nodes[name])] for what, demand in demands.items()
-    }
-    found = (f"{what} (on {listed(nodes)})" for what, nodes in against.items() if nodes)
+    against: dict[str, list[str]] = {}
+    for name in large:
+        for demand in unmet(wants, seen.nodes[name]):
+            against.setdefault(_WORDS[demand], []).append(name)
+    found = (f"{what} (on {listed(against[what])})" for what in _WORDS.values() if what in against)
     return f"it is kept away by {' and by '.join(found)}"

@@ -70,6 +70,8 @@ class Queue:
     """Slots that pods of a namespace have or are promised."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """The most that a namespace may have, of those whose pods wait."""
+    before: Mapping[str, int] = field(default_factory=dict)
+    """Free slots by node that pods get before the queue: those that were admitted, and nothing is reserved for."""
     limitations: tuple[str, ...] = ()
     """Why something is not known, a sentence each."""
 

@@ -91,11 +91,12 @@ def computed(seen: QueueSeen) -> Queue:
             promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
         else:
             entries.append(entry)
+    walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
     ranked = in_order(entries, used, policy_of(seen.pool))
     waiters = [
         *(_waiter_reserved(seen, pods[key], node) for key, node in promised.items()),
-        *_placed(seen, ranked, pods),
+        *_placed(seen, walk, ranked, pods),
         *(waiter(pods[key], pool, outside[key]) for key in sorted(outside, key=lambda key: _age(pods[key]))),
     ]
     return Queue(
@@ -106,6 +107,7 @@ def computed(seen: QueueSeen) -> Queue:
         oldest=min((entry.created for entry in entries), default=None),
         used=used,
         limits=limits_of(seen.pool, waiters),
+        before=before,
         limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
 
@@ -115,10 +117,11 @@ def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
     return replace(waiter(pod, seen.pool.name, _reason(pod, "Waiting")), node=node, node_use="reserved")
 
 
-def _placed(seen: QueueSeen, ranked: Iterable[Ranked], pods: Mapping[str, TenantPod]) -> Iterable[Waiter]:
+def _placed(
+    seen: QueueSeen, walk: Walk | None, ranked: Iterable[Ranked], pods: Mapping[str, TenantPod]
+) -> Iterable[Waiter]:
     """The entries at their places."""
     is_open, ahead = reserves_now(seen.pool), 0
-    walk = None if isinstance(seen.nodes_read, Unreadable) else _walk(seen)
     for at, each in enumerate(ranked, start=1):
         found = Decision(each.entry, outcome="OverLimit" if each.over_limit else "Waiting")
         if walk is not None and is_open:
@@ -135,8 +138,8 @@ def _placed(seen: QueueSeen, ranked: Iterable[Ranked], pods: Mapping[str, Tenant
         ahead += 0 if found.outcome in PASSED else each.entry.units
 
 
-def _walk(seen: QueueSeen) -> Walk:
-    """What a round of gpupool-controller would walk the queue with.
+def _walk(seen: QueueSeen) -> tuple[Walk, dict[str, int]]:
+    """What a round of gpupool-controller would walk the queue with, and what of it goes to pods before the queue.
 
     Where the module's settings choose the strategy, which not everybody may read, the usual one is taken: it decides
     which of several nodes a pod gets, and not who gets one.
@@ -152,9 +155,11 @@ def _walk(seen: QueueSeen) -> Walk:
     )
     for pod in _before_the_queue(seen):
         rooms.take(pod)
-    there = capacities(seen, slots, rooms.left())
+    left = rooms.left()
+    there = capacities(seen, slots, left)
     placement = placement_of(seen.pool, SchedulingSettings())
-    return Walk(seen.pool.name, there, policy_of(seen.pool), placement, seen.now)
+    before = {name: gone for name, each in slots.items() if (gone := each.free - left.get(name, 0)) > 0}
+    return Walk(seen.pool.name, there, policy_of(seen.pool), placement, seen.now), before
 
 
 def _before_the_queue(seen: QueueSeen) -> list[waiting.PendingPod]:

@@ -55,6 +55,8 @@ class Reflector(Generic[T]):
         self._decoder: Decoder[T] = Decoder(resource, record, store, recorder)
         self._listing = Listing(client, self._path, self._decoder, self._scope, self._settings)
         self.synced = asyncio.Event()
+        self.fault: RuntimeFault | None = None
+        """What keeps the store from being what the API server has; None while it is followed."""
 
     async def run(self) -> None:
         """List, watch, and begin again, for ever."""
@@ -90,6 +92,7 @@ class Reflector(Generic[T]):
 
     async def _pause(self, delay: float, error: RuntimeFault) -> float:
         """Wait before trying again; returns how long the next wait should be."""
+        self.fault = error
         asked = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
         await asyncio.sleep(max(_jitter(delay), asked))
         return min(delay * 2, self._settings.retry_max)
@@ -98,7 +101,7 @@ class Reflector(Generic[T]):
         """Read everything into the store; returns the list's version."""
         metrics.LISTS.labels(self.store.kind).inc()
         found = await self._listing.read()
-        self.store.served = True
+        self.store.served, self.fault = True, None
         self._decoder.listed(found.unreadable)
         await self._take(found.buffer, found.version)
         return str(found.version)
@@ -141,6 +144,7 @@ class Reflector(Generic[T]):
             **self._scope.query(),
         }
         async with self._client.stream(self._path, query=query, idle=self._settings.idle_seconds) as batches:
+            self.fault = None
             async for lines in batches:
                 for line in lines:
                     if line:

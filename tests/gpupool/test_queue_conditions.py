@@ -82,6 +82,29 @@ def test_the_same_reason_is_written_once() -> None:
     assert changed["lastTransitionTime"] == stamp(NOW - 9)  # its status is as it was
 
 
+def test_the_numbers_are_those_of_the_moment_and_are_asked_for_only_to_be_written() -> None:
+    asked: list[str] = []
+
+    def found() -> str:
+        asked.append("")
+        return f"{len(asked)} of 8 cards free"
+
+    written = said(queued(), Wait("Waiting", 2, found=found))
+    assert written is not None
+    assert written["message"].endswith("When this was written: 1 of 8 cards free.")
+    assert said(queued(**written), Wait("Waiting", 2, found=found)) is None, "a queue that moves costs no writes"
+    assert asked == [""]
+    assert Wait("Waiting", 2, found=found) == Wait("Waiting", 2), "no look at the queue enqueues the pod again"
+    assert said(queued(**written), Wait("Waiting", 3, found=found)) is not None
+
+
+def test_what_was_written_without_numbers_stays() -> None:
+    """By a version before this one: an upgrade writes no pod."""
+    written = said(queued(), Wait("Waiting", 2))
+    assert written is not None
+    assert said(queued(**written), Wait("Waiting", 2, found=lambda: "1 card: 1 free")) is None
+
+
 def test_nothing_is_said_of_a_pod_that_has_just_come() -> None:
     plan = plan_condition(queued(age=0.0), "a", Wait("Waiting", 2), NOW)
     assert not plan.writes

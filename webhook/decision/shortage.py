@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain import refusals
-from controllers.domain.wording import short
+from controllers.domain.verdict.shortage import room_of, shortage
 from webhook.decision.verdict import Denied
 
 if TYPE_CHECKING:
@@ -93,18 +93,6 @@ def insufficient_capacity(
 
 def why(wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
     """Why the pool has no cards for a pod now, as a part of a sentence."""
-    free, most = sum(node.free for node in capacities), max((node.free for node in capacities), default=0)
-    kept = sum(node.reserved_for_pending for node in capacities)
-    if not any(node.total for node in capacities):
-        return "no card has been assigned to it yet"
-    if kept and max(node.free + node.reserved_for_pending for node in capacities) >= wanted.units > most:
-        return f"{kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
-    if most >= wanted.units:
-        there = sum(node.free for node in capacities if node.slots.node == node_name)
-        if node_name and there < wanted.units:
-            return f"the pod names node {short(node_name)} (spec.nodeName), which has {there} free"
-        pools = " or the pool's affinity" if pool.spec.scheduling and pool.spec.scheduling.affinity else ""
-        return f"the nodes with enough free ones do not match the pod's node selector, affinity or tolerations{pools}"
-    if free >= wanted.units:
-        return f"a pod's cards are on one node, and no node has more than {most} free"
-    return "there are not enough free ones"
+    named = (node_name, sum(node.free for node in capacities if node.slots.node == node_name)) if node_name else None
+    has_affinity = bool(pool.spec.scheduling and pool.spec.scheduling.affinity)
+    return shortage(room_of(capacities), wanted.units, named=named, pool_affinity=has_affinity)

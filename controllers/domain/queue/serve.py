@@ -73,6 +73,10 @@ class Walk:
         self.next_hold = inf
         """Epoch seconds at which a pod that waits will have waited long enough for cards to be kept for it."""
 
+    def left(self) -> dict[str, int]:
+        """Free slots by node that are given to nobody yet and kept for nobody: they shrink as the walk goes on."""
+        return {name: capacity.free for name, capacity in self._capacities.items()}
+
     def decide(self, ranked: Ranked) -> Decision:
         """Serve the next entry of the order, or say why it waits."""
         entry = ranked.entry

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.domain.node_fit import PodConstraints
 
 CardReason = Literal[
     "OtherPool",
     "Leaving",
-    "Ignored",
     "Faulted",
+    "Ignored",
     "ManagedDisabled",
     "InventoryIncomplete",
     "NotPublished",
@@ -18,11 +23,16 @@ CardReason = Literal[
     "InUse",
     "Promised",
     "KeptFor",
-    "NotNear",
     "TooFewHere",
     "Free",
 ]
-"""Why a card is not for the pod, the first that holds in this order; `Free`: nothing keeps it from the pod."""
+"""Why a card is not for the pod, the first that holds in this order; `Free`: nothing keeps it from the pod.
+
+`NodeRefused` is what this module's own rules refuse: a cordon, taints, the node's label of the pool, the pod's node
+selector and affinity. What else the scheduler refuses is said of the node (`NodeVerdict`).
+"""
+REASONS: Final[tuple[CardReason, ...]] = get_args(CardReason)
+"""In the order in which they are looked for."""
 
 NodeReason = Literal[
     "Unschedulable",
@@ -66,7 +76,7 @@ class CardVerdict:
     node: str
     reason: CardReason
     slots: int = 0
-    """Free slots that the pod could have."""
+    """Slots that the pod could have: free ones, and of `Promised` those that are promised to the pod itself."""
     namespace: str = ""
     """Of who has it or was promised it (`InUse`, `Promised`)."""
     pod: str = ""
@@ -75,7 +85,53 @@ class CardVerdict:
     until: str = ""
     """RFC 3339: until when it is promised."""
     detail: str = ""
-    """In words: the reason of its condition, the position it is kept for, `3 of 4`."""
+    """In words: the pool that it is in, the reason of its condition, what of the node refuses the pod, the place in the
+    queue it is kept for, `3 of 4`; empty where the reason says it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Free slots of a node that others get first."""
+
+    slots: int
+    position: int = 0
+    """Of the first of these in the queue, counted from 1; 0 where they are before the queue, or it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a pod asks of a pool."""
+
+    units: int
+    """Slots, all on one node."""
+    constraints: PodConstraints
+    request_id: str = ""
+    """The webhook's name for the request; what is promised to it is the pod's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Slots of a pool, by what its nodes have left for newcomers."""
+
+    total: int = 0
+    free: int = 0
+    most: int = 0
+    """Free ones of the node that has most."""
+    kept: int = 0
+    """Free ones that others get first; `free` is without them."""
+    most_with_kept: int = 0
+    """Of the node that has most of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The same in numbers, without a name of a card, a node or a pod: what a tenant may know of others."""
+
+    units: int
+    """Slots that the pod asks for."""
+    room: Room
+    cards: Mapping[CardReason, int]
+    """How many cards have a verdict, by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +145,5 @@ class PodVerdict:
     """Nodes with cards of the pool, by name."""
     cards: tuple[CardVerdict, ...]
     """Cards of the pool, by node and name."""
+    summary: Summary
+    """The cards in numbers."""

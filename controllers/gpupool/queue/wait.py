@@ -6,11 +6,11 @@ within a second of its creation never has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
-from controllers.api.conditions import condition
+from controllers.api.conditions import MESSAGE_MAX, condition
 from controllers.api.record import to_json
 from controllers.api.resources import POD
 from controllers.domain.clock import begun, stamp
@@ -19,9 +19,14 @@ from controllers.domain.wording import listed, short
 from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.meta import Condition
     from controllers.api.tenant import TenantPod
 
 Cause = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "WaitingForGang", "ReleaseDenied"]
+THEN: Final = " When this was written: "
+"""What comes before the numbers of the moment."""
 SETTLE: Final = 1.0
 """Seconds of a pod's life in which nothing is said of its waiting."""
 
@@ -35,6 +40,8 @@ class Wait:
     """Slots that it waits for."""
     detail: str = ""
     """What is to be added to the sentence."""
+    found: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    """What the pool's cards are to the pod, in numbers: other ones with each look, asked for only to be written."""
 
 
 def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> Plan:
@@ -43,6 +50,10 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     if wait is None and (current is None or is_gated(pod.spec)):
         return draft.build()
     message = _message(pod, pool, wait)
+    if wait is not None and _says(current, wait, message):
+        return draft.build()
+    if wait is not None and wait.found is not None:
+        message = f"{message}{THEN}{wait.found()}."
     made = condition(
         () if current is None else (current,),
         names.QUEUED,
@@ -61,6 +72,13 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
     draft.add(EmitEvent(about, "Normal", event, message))
     return draft.build()
+
+
+def _says(current: Condition | None, wait: Wait, message: str) -> bool:
+    """Whether the pod is said to wait for this reason already; what was counted then may be otherwise by now."""
+    if current is None or (current.status, current.reason) != ("True", wait.cause):
+        return False
+    return current.message == message[:MESSAGE_MAX] or current.message.startswith(f"{message}{THEN}")
 
 
 _SENTENCES: Final[dict[Cause, str]] = {

@@ -1,0 +1,135 @@
+"""All pages that are open: computed once for all viewers of the same rights, when something has changed.
+
+Lives as long as its program, in its event loop. The first change after a rest is shown at once, the next ones together
+after `GAP` seconds, or later where pages take long to compute. What only time changes is looked for every `TURN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from console.channel import Channel
+from console.sight import Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from console.feed import Feed
+    from console.records import Row, Seen, View
+    from console.rights import Rights
+
+log = structlog.get_logger()
+GAP: Final = 0.25
+"""Seconds between two computations, at least."""
+SHARE: Final = 0.5
+"""Of the time, that computing pages may take."""
+TURN: Final = 30.0
+"""Seconds after which pages are computed though nothing has changed: some of what they show ends by itself."""
+KEPT: Final = 30.0
+"""Seconds for which a channel outlives its last reader, who may come back."""
+Params = tuple[tuple[str, str], ...]
+Key = tuple["Rights", str, Params]
+
+
+def failure(error: Exception) -> str:
+    """What is said of a page that failed; what it failed of is in the log."""
+    return f"This page cannot be made of what is there: {type(error).__name__}."
+
+
+class Hub:
+    """Channels by rights, page and parameters."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        views: Mapping[str, View],
+        *,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; `views` by the name in the URL."""
+        self._feed, self.views, self._wall, self._clock = feed, views, wall, clock
+        self._channels: dict[Key, Channel] = {}
+        self._sights: dict[Rights, Sight] = {}
+        self._dirty = asyncio.Event()
+        feed.subscribe(self._dirty.set)
+        self.turns = 0
+        """How often all pages have been computed so far."""
+        self.sent = 0
+        """Changes that were made known so far."""
+
+    @contextmanager
+    def reading(self, rights: Rights, view: str, params: Params) -> Iterator[Channel]:
+        """The channel of a page, filled, for as long as somebody reads it."""
+        key = (rights, view, params)
+        channel = self._channels.setdefault(key, Channel())
+        if not channel.readers:
+            self._fill(key, channel, self._sight(rights).seen())
+        channel.readers += 1
+        try:
+            yield channel
+        finally:
+            channel.readers -= 1
+            channel.left = self._clock()
+
+    def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
+        """The rows of a page, once; raises what the page raises."""
+        return self.views[view].rows(self._sight(rights).seen(), dict(params), self._wall())
+
+    async def run(self) -> None:
+        """Compute what is read, for ever."""
+        while True:
+            try:
+                async with asyncio.timeout(TURN):
+                    await self._dirty.wait()
+            except TimeoutError:
+                pass
+            self._dirty.clear()
+            began = self._clock()
+            await self._turn()
+            self.turns += 1
+            took = self._clock() - began
+            await asyncio.sleep(max(GAP, took / SHARE - took))
+
+    async def _turn(self) -> None:
+        self._forget()
+        sights: dict[Rights, Seen] = {}
+        for key, channel in list(self._channels.items()):
+            if channel.readers:
+                rights = key[0]
+                if rights not in sights:
+                    sights[rights] = self._sight(rights).seen()
+                    await asyncio.sleep(0)
+                self._fill(key, channel, sights[rights])
+                channel.wake()  # readers look at the age of all, too
+                await asyncio.sleep(0)
+
+    def _fill(self, key: Key, channel: Channel, seen: Seen) -> None:
+        _, view, params = key
+        try:
+            changed = channel.take(self.views[view].rows(seen, dict(params), self._wall()))
+        except Exception as error:  # a page that fails must not end the others
+            log.exception("a page failed", view=view, params=dict(params))
+            changed = channel.fail(failure(error))
+        self.sent += changed
+
+    def _sight(self, rights: Rights) -> Sight:
+        found = self._sights.get(rights)
+        if found is None:
+            found = self._sights[rights] = Sight(self._feed, rights)
+        return found
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for key, channel in list(self._channels.items()):
+            if not channel.readers and now - channel.left > KEPT:
+                del self._channels[key]
+        wanted = {rights for rights, _, _ in self._channels}
+        for rights in self._sights.keys() - wanted:
+            del self._sights[rights]

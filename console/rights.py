@@ -1,0 +1,109 @@
+"""What a viewer may read, and objects without what they may not. Pure.
+
+Names of pods stand in others' objects, too: who has a card, who waits for it, what a condition says. They are taken out
+here, before a page sees the objects, so that no page can forget it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+POD: Final = re.compile(r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/(?P<pod>[a-z0-9][a-z0-9.*-]*)")
+"""A pod as messages name it: `namespace/pod`."""
+PAGE: Final = ".md"
+"""What ends the only other names with a slash in messages: pages of the documentation."""
+ANOTHER: Final = "a pod of another namespace"
+HIDDEN: Final = "hidden-namespace"
+"""Stands for the namespace of a pod that may not be read. Who may read all sees a real one of this name."""
+SALT: Final = token_bytes(16)
+"""So that nobody finds a pod's name by trying."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What somebody may list; equal for all who see the same."""
+
+    kinds: frozenset[str]
+    """Kinds without a namespace, such as `GPUDevice`."""
+    namespaces: frozenset[str] | None
+    """Of which namespaces pods may be read, out of those that have some; None: of all."""
+    confirms: bool = field(default=False, compare=False)
+    """Whether cards may be assigned; changes nothing about what is seen."""
+
+    def may_read(self, namespace: str) -> bool:
+        """Whether pods of a namespace may be read; of `HIDDEN` no."""
+        return self.namespaces is None or (namespace != HIDDEN and namespace in self.namespaces)
+
+
+def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
+    """The object with other words for the names of pods of other namespaces, and without them in its texts.
+
+    How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is
+    returned where there is nothing to hide.
+    """
+    status = getattr(obj, "status", None)
+    if status is None or not is_dataclass(status) or isinstance(status, type):
+        return obj
+    changed = {
+        each.name: made
+        for each in fields(status)
+        if (made := _hidden(value := getattr(status, each.name), may_read)) is not value
+    }
+    return replace(obj, status=replace(status, **changed)) if changed else obj  # type: ignore[type-var]
+
+
+def namespaces_of(obj: object) -> set[str]:
+    """Namespaces of the pods that an object's status names."""
+    status = getattr(obj, "status", None)
+    if status is None or not is_dataclass(status):
+        return set()
+    lists = (getattr(status, each.name) for each in fields(status))
+    named = (entry for found in lists if isinstance(found, tuple) for entry in found if hasattr(entry, "pod"))
+    return {entry.namespace for entry in named if getattr(entry, "namespace", "")}
+
+
+def _hidden(value: Any, may_read: Callable[[str], bool]) -> Any:
+    """A field of a status: a text, a list of records, or something that names no pod."""
+    if isinstance(value, str):
+        return guarded(value, may_read)
+    if isinstance(value, tuple):
+        made = tuple(_entry(each, may_read) for each in value)
+        return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+    return value
+
+
+def _entry(value: Any, may_read: Callable[[str], bool]) -> Any:
+    if not is_dataclass(value) or isinstance(value, type):
+        return _hidden(value, may_read)
+    if hasattr(value, "pod") and hasattr(value, "namespace"):
+        return value if may_read(value.namespace) else _nameless(value)
+    texts = {each.name: text for each in fields(value) if isinstance(text := getattr(value, each.name), str)}
+    changed = {name: made for name, text in texts.items() if (made := guarded(text, may_read)) is not text}
+    return replace(value, **changed) if changed else value
+
+
+def _nameless(value: Any) -> Any:
+    """The record about some pod: the same one for the same pod, or nobody could count them."""
+    which = hashlib.blake2b(f"{value.namespace}/{value.pod}".encode(), key=SALT, digest_size=4).hexdigest()
+    names = {"namespace": HIDDEN, "pod": which} | ({"container": which} if hasattr(value, "container") else {})
+    return replace(value, **names)
+
+
+def guarded(text: str, may_read: Callable[[str], bool]) -> str:
+    """A message without the names of pods of namespaces that may not be read."""
+    if "/" not in text:
+        return text
+
+    def spoken(found: re.Match[str]) -> str:
+        return found[0] if found["pod"].endswith(PAGE) or may_read(found["namespace"]) else ANOTHER
+
+    made = POD.sub(spoken, text)
+    return text if made == text else made

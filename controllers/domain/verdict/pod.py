@@ -1,0 +1,61 @@
+"""All cards and nodes of a pool for one pod, out of a pool's objects. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.node_fit import PodConstraints
+from controllers.domain.queue.supply import capacities, node_slots
+from controllers.domain.request import units_of
+from controllers.domain.slots import named_devices
+from controllers.domain.verdict.cards import card_verdicts, summarize
+from controllers.domain.verdict.pool_cards import NodeCards, pool_cards
+from controllers.domain.verdict.records import Asked, PodVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpupool import Toleration
+    from controllers.api.kube import Pod
+    from controllers.api.tenant import TenantPod
+    from controllers.domain.queue.supply import PoolObjects
+    from controllers.domain.slots import NodeSlots
+    from controllers.domain.verdict.records import Kept, NodeVerdict
+
+
+def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> Asked:
+    """What a stored pod asks of a pool. `tolerated`: what the pool's pods tolerate; it gets that with its cards."""
+    request = pod.metadata.annotations.get(names.REQUEST_ID, "")
+    return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request)
+
+
+def cards_of(
+    seen: PoolObjects, kept: Mapping[str, Kept], now: float, slots: Mapping[str, NodeSlots] | None = None
+) -> dict[str, NodeCards]:
+    """A pool's cards by node. `slots`: the nodes on which something may be free, where they are counted already."""
+    counted = node_slots(seen, now) if slots is None else slots
+    every = {name: each.free for name, each in counted.items()}
+    there = capacities(seen, counted, every)
+    return pool_cards(seen.pool.name, seen.members, there, tolerated=seen.tolerated, kept=kept)
+
+
+def pod_verdict(
+    seen: PoolObjects,
+    cards: Mapping[str, NodeCards],
+    asked: Asked,
+    *,
+    nodes: Iterable[NodeVerdict] = (),
+    since: Mapping[str, str],
+    now: float,
+) -> PodVerdict:
+    """The verdict. `nodes`: what the scheduler says of the nodes; `since`: since when pods run, by key, RFC 3339."""
+    holders = _holders(seen.bound)
+    found = card_verdicts(cards, asked, holders, since, now)
+    summary = summarize(cards, asked, now)
+    return PodVerdict(seen.pool.name, asked.units, tuple(nodes), found, summary)
+
+
+def _holders(bound: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods that hold cards, by the inventoryIDs that were written on them."""
+    return {device: pod for pod in bound if not pod.finished for device in named_devices(pod)}

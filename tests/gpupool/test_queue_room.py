@@ -1,0 +1,56 @@
+"""What a waiting pod's condition says of the pool's cards: numbers of the moment, and nobody's name."""
+
+from __future__ import annotations
+
+from controllers.api.gangs import GANG, GANG_SIZE
+from tests.gpupool.test_queued_pods import Queue
+
+
+def found(pool: Queue, pod: str) -> str:
+    """What the condition of a pod would say now."""
+    made = pool.look()
+    assert made is not None
+    wait = made.reasons[f"default/{pod}"]
+    assert wait.found is not None
+    return wait.found()
+
+
+def test_a_pod_that_needs_more_cards_of_one_node_is_told_what_there_is() -> None:
+    pool = Queue({"n1": 3, "n2": 2})
+    pool.reserve("n1-0", "secret")
+    pool.queues("big", 3, age=30)
+    text = found(pool, "big")
+    assert text == (
+        "a pod's cards are on one node, and no node has more than 2 free"
+        " (5 cards: 4 free on nodes that have too few, 1 promised)"
+    )
+
+
+def test_what_others_get_first_is_kept_for_them() -> None:
+    pool = Queue({"n1": 2})
+    pool.queues("first", 1, age=60)
+    pool.queues("second", 2, age=30)
+    assert found(pool, "second") == "1 free ones are kept for pods that are before it (2 cards: 2 kept for others)"
+
+
+def test_no_name_of_another_namespace_is_in_it() -> None:
+    pool = Queue({"n1": 1})
+    pool.reserve("n1-0", "secret")
+    pool.queues("p")
+    text = found(pool, "p")
+    assert text == "there are not enough free ones (1 card: 1 promised)"
+
+
+def test_nodes_that_refuse_the_pod_are_counted_as_such() -> None:
+    pool = Queue({"n1": 2})
+    pool.queues("picky", nodeSelector={"zone": "b"})
+    assert found(pool, "picky").endswith("(2 cards: 2 on nodes that refuse the pod)")
+
+
+def test_of_a_gang_the_cards_are_counted_and_no_node_is_blamed() -> None:
+    """Each of its pods fits; what is missing is room for all of them at once."""
+    pool = Queue({"n1": 1, "n2": 1})
+    pool.reserve("n2-0", "secret")
+    for name in ("a", "b"):
+        pool.queues(name, marks={GANG: "g", GANG_SIZE: "2"})
+    assert found(pool, "a") == "2 cards: 1 promised, 1 free"
