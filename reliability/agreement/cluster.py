@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from controllers.api.kube import Node
 from controllers.api.record import adapter
@@ -17,6 +17,7 @@ from reliability.agreement.records import Expected
 Json = dict[str, Any]
 Rule = Callable[[Demands, Node, NodeUse | None], NodeVerdict]
 """What is compared with the scheduler."""
+_WHOLE: Final = frozenset({"volumes", "resource claims"})
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class Cluster:
             frozenset(one.node for one in verdicts if one.reason == "Fits"),
             frozenset(one.node for one in verdicts if one.reason == "Unknown"),
             histogram(verdicts),
+            is_whole=_WHOLE.isdisjoint(demands.unseen),
         )
 
     def _known(self, name: str) -> tuple[Node, NodeUse]:

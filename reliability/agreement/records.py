@@ -38,6 +38,8 @@ class Expected:
     unknown: frozenset[str]
     """Those of which something decides that is not looked at."""
     reasons: Counter[str]
+    is_whole: bool = True
+    """Whether the scheduler comes to look at nodes: a volume or a claim that is not there ends it for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,12 @@ def asked(expected: Expected, outcome: Outcome) -> tuple[Question, ...]:
     """The questions that can be asked: of a pod for which something else decides, whether its node may be right."""
     if outcome.node is not None:
         return ("bound", "node")
-    return ("bound",) if expected.unknown else ("bound", "reasons")
+    return ("bound", "reasons") if _compares(expected) else ("bound",)
+
+
+def _compares(expected: Expected) -> bool:
+    """Whether all reasons of the scheduler are such as verdicts know."""
+    return expected.is_whole and not expected.unknown
 
 
 def differences(expected: Expected, outcome: Outcome) -> tuple[Difference, ...]:
@@ -82,6 +89,6 @@ def differences(expected: Expected, outcome: Outcome) -> tuple[Difference, ...]:
     found: list[Difference] = []
     if expected.fits:
         found.append(Difference("bound", f"not bound, and {sorted(expected.fits)} fit: {outcome.message}"))
-    if not expected.unknown and reasons_of(outcome.message) != expected.reasons:
+    if _compares(expected) and reasons_of(outcome.message) != expected.reasons:
         found.append(Difference("reasons", f"said {outcome.message!r}, expected {dict(expected.reasons)}"))
     return tuple(found)

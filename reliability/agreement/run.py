@@ -166,7 +166,7 @@ class _Fleet:
         expected = self._cluster.expect(demands, self._asking.rule)
         tally, found = self._tally, differences(expected, outcome)
         tally.pods += 1
-        tally.unknown += bool(expected.unknown)
+        tally.unknown += bool(expected.unknown) or not expected.is_whole
         tally.asked.update(asked(expected, outcome))
         tally.differ.update(one.question for one in found)
         if outcome.node is None:

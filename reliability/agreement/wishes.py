@@ -147,6 +147,8 @@ def _demands(draw: Random) -> Json:
         found["topologySpreadConstraints"] = [
             {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selected}
         ]
+    if chance(draw, 0.01):
+        found["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}]
     if chance(draw, 0.5):
         found["tolerations"] = [_toleration(draw) for _ in range(draw.choice((1, 2)))]
     return found | ({"affinity": affinity} if affinity else {})

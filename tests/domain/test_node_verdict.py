@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api.kube import Node
+from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.api.whole_pod import WholePod
 from controllers.domain.quantities import NANO, nanos
@@ -239,6 +241,29 @@ def test_what_decides_and_is_not_looked_at_is_said() -> None:
         "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}},
     }
     assert said(pod(**harmless), node())[0] == "Fits"
+
+
+@pytest.mark.parametrize(
+    ("term", "repelled"),
+    [
+        ({"labelSelector": {"matchLabels": {"app": "web"}}}, True),
+        ({"labelSelector": {}}, True),
+        ({}, False),
+        ({"labelSelector": {"matchLabels": {"app": "db"}}}, False),
+        ({"labelSelector": {}, "namespaces": ["team-b"]}, False),
+        ({"labelSelector": {}, "namespaces": ["team-a", "team-b"]}, True),
+        ({"labelSelector": {}, "namespaces": ["team-b"], "namespaceSelector": {"matchLabels": {"x": "y"}}}, True),
+    ],
+)
+def test_a_pod_that_others_keep_away_is_said_not_to_be_sure(term: Any, repelled: bool) -> None:
+    """Their own anti-affinity may: in which domain they are is not looked at."""
+    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    meta: dict[str, Any] = {"name": "p", "namespace": "team-a", "labels": {"app": "web"}}
+    wanted, other = replace(pod(), metadata=ObjectMeta(**meta)), pod(affinity=alone)
+    there = replace(other, metadata=ObjectMeta(name="o", namespace="team-a"))
+    ended = replace(there, status=replace(there.status, phase="Succeeded"))
+    assert Demands.of(wanted, others=[there]).unseen == (("inter-pod affinity",) if repelled else ())
+    assert Demands.of(wanted, others=[ended]).unseen == ()
 
 
 def test_who_may_not_list_the_pods_there_still_hears_what_no_node_of_that_size_gives() -> None:

@@ -157,6 +157,13 @@ def test_what_is_asked_and_what_differs(fits: str, unknown: str, outcome: Outcom
     assert [one.question for one in differences(expected, outcome)] == differ
 
 
+def test_of_a_volume_that_is_not_there_the_scheduler_says_one_thing_and_no_reason_of_a_node() -> None:
+    expected = Expected(frozenset(), frozenset(), Counter({"Insufficient cpu": 2}), is_whole=False)
+    outcome = Outcome(message='0/2 nodes are available: persistentvolumeclaim "data" not found.')
+    assert asked(expected, outcome) == ("bound",)
+    assert differences(expected, outcome) == ()
+
+
 def test_a_bar_is_met_at_the_bar_and_not_where_nothing_was_asked() -> None:
     tally = Tally()
     tally.asked.update({"bound": 1000, "node": 1000})
