@@ -14,12 +14,14 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
-from controllers.explain import card, choice, node, pod, pool
+from controllers.explain import card, choice, node, pod, pool, verdict_table
 from controllers.explain.explanation import Explanation, as_json, lines
+from controllers.explain.faults import UsageError
 from controllers.explain.misfit import explain_misfit
+from controllers.explain.pod_verdict import numbers_of
 from controllers.explain.records import CORE_EVENT, SeenEvent, SeenPod, Unreadable
 from controllers.runtime.errors import NotFound
-from kubectl_gpu import finding, output, workloads
+from kubectl_gpu import finding, output, pod_verdicts, workloads
 from kubectl_gpu.cluster import Cluster, attempt
 from kubectl_gpu.finding import maybe
 from kubectl_gpu.queueing import attempt_queue
@@ -33,22 +35,58 @@ OK = 0
 
 async def explain(cluster: Cluster, args: argparse.Namespace) -> int:
     """Answer about one object."""
+    if args.cards:
+        return await _with_cards(cluster, args)
     answers = {"pod": _pod, "card": _card, "node": _node, "pool": _pool}
     answer = answers.get(args.kind)
     made = await answer(cluster, args.name) if answer else await workloads.explained(cluster, args.kind, args.name)
     if args.output in ("json", "yaml"):
         output.structured(as_json(made), args.output)
     else:
-        print_lines(paint(text, tone) for text, tone in lines(made, ascii_only=is_ascii()))
+        _print(made)
+    return OK
+
+
+def _print(made: Explanation) -> None:
+    print_lines(paint(text, tone) for text, tone in lines(made, ascii_only=is_ascii()))
+
+
+async def _with_cards(cluster: Cluster, args: argparse.Namespace) -> int:
+    """A pod with the verdict on each card and node of its pool; without it where they may not be read."""
+    if args.kind != "pod":
+        raise UsageError("--cards goes with a pod: kubectl gpu explain pod <pod> --cards.")
+    try:
+        seen = await _read_pod(cluster, args.name)
+    except NotFound:
+        _print(await workloads.missing(cluster, args.name))
+        return OK
+    made = pod.explained(seen)
+    found = await pod_verdicts.read(cluster, seen.pod)
+    if isinstance(found, Unreadable):
+        made = replace(made, unread=tuple(dict.fromkeys((*made.unread, found.reason))))
+    if args.output in ("json", "yaml"):
+        more = {} if isinstance(found, Unreadable) else verdict_table.as_json(found)
+        output.structured(as_json(made) | more, args.output)
+    elif isinstance(found, Unreadable):
+        _print(made)
+    else:
+        _print(replace(made, findings=()))
+        rows = verdict_table.rows(found, seen.now)
+        output.table(verdict_table.COLUMNS, rows, "table", headers=True)
     return OK
 
 
 async def _pod(cluster: Cluster, name: str) -> Explanation:
-    namespace = cluster.namespace
     try:
-        found = (await cluster.get(resources.POD, SeenPod, name, namespace)).obj
+        return pod.explained(await _read_pod(cluster, name))
     except NotFound:
         return await workloads.missing(cluster, name)
+
+
+async def _read_pod(cluster: Cluster, name: str) -> pod.PodSeen:
+    """A pod with all that its cards depend on; raises NotFound."""
+    namespace = cluster.namespace
+    found = (await cluster.get(resources.POD, SeenPod, name, namespace)).obj
     asks = sorted(pod.pools_of(found))
     wanted = asks[0] if asks else None
     the_pool, cards, events = await asyncio.gather(
@@ -64,12 +102,18 @@ async def _pod(cluster: Cluster, name: str) -> Explanation:
     )
     seen = pod.PodSeen(found, the_pool, cards, the_node, inventory, events, time.time())
     if wanted is None or not is_queued(found):
-        return pod.explained(seen)
+        return seen
     observed = await attempt_queue(cluster, wanted, namespace)
     if isinstance(observed, Unreadable):
-        return pod.explained(replace(seen, queue=observed))
-    misfit = explain_misfit(observed.objects, found) if observed.objects is not None else ""
-    return pod.explained(replace(seen, queue=observed.queue, misfit=misfit))
+        return replace(seen, queue=observed)
+    if observed.objects is None:
+        return replace(seen, queue=observed.queue)
+    return replace(
+        seen,
+        queue=observed.queue,
+        misfit=explain_misfit(observed.objects, found),
+        numbers=numbers_of(observed.objects, observed.queue, found),
+    )
 
 
 async def _cards(cluster: Cluster, found: SeenPod, wanted: str | None) -> tuple[GPUDevice, ...]:

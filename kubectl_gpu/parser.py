@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   kubectl gpu assign --node gpu-1 training --wait     all free cards of a node, until they are offered
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
   kubectl gpu explain pod first -n team-a             why it waits, or where its cards are
+  kubectl gpu explain pod first -n team-a --cards     the same for every card and node of its pool
   kubectl gpu explain deployment web -n team-a        why no pod comes of it
   kubectl gpu queue training                          who waits for cards of a pool, in which order, and why
   kubectl gpu release train -n team-a                 a pod past the queue; needs the verb release on its pool
@@ -270,6 +271,7 @@ def _explain(commands: Any) -> None:
     command = _command(commands, "explain", "why a pod waits or where its cards are; a card, a node, a pool as well")
     command.add_argument("kind", choices=(*KINDS, *WORKLOADS), metavar="kind", help=", ".join((*KINDS, *WORKLOADS)))
     _completed(command.add_argument("name", help="its name; of a card, its inventoryID will do"), completion.explained)
+    command.add_argument("--cards", action="store_true", help="of a pod: every node and card of its pool, and why not")
     command.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
 
 

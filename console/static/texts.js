@@ -1,7 +1,7 @@
 // The page's own words in two languages. What the cluster says (messages, reasons) stands as the cluster says it.
 const TEXTS = {
   en: {
-    fleet: "Fleet", pool: "Pools", pod: "Pods", card: "Card", confirm: "To confirm", broken: "What broke",
+    fleet: "Fleet", pool: "Pools", pod: "Pods", card: "Card", onePool: "Pool", confirm: "To confirm", broken: "What broke",
     skip: "Skip to content", language: "Русский", theme: "Theme", views: "Views", light: "Light", dark: "Dark", auto: "As the system",
     loading: "Loading…", nothing: "Nothing to show.", none: "–", ago: (span) => `${span} ago`,
     lostConsole: (since) => `The console does not answer. What you see is as of ${since}; it is asked again every few seconds.`,
@@ -38,7 +38,7 @@ const TEXTS = {
     ignore: "Keep it out of every pool", unignore: "Let pools take it again", more: "More in the terminal", commandsOnly: "The page changes nothing but what it confirms; these commands do.",
   },
   ru: {
-    fleet: "Парк", pool: "Пулы", pod: "Поды", card: "Карта", confirm: "На подтверждение", broken: "Что сломалось",
+    fleet: "Парк", pool: "Пулы", pod: "Поды", card: "Карта", onePool: "Пул", confirm: "На подтверждение", broken: "Что сломалось",
     skip: "К содержанию", language: "English", theme: "Тема", views: "Разделы", light: "Светлая", dark: "Тёмная", auto: "Как в системе",
     loading: "Загрузка…", nothing: "Показывать нечего.", none: "–", ago: (span) => `${span} назад`,
     lostConsole: (since) => `Консоль не отвечает. Показано состояние на ${since}; запрос повторяется каждые несколько секунд.`,

@@ -84,7 +84,7 @@ def holders(card: GPUDevice, seen: Seen, now: float) -> dict[str, Row]:
     found: dict[str, Row] = {}
     others = 0
     for row in _holders(card, now):
-        if seen.may_read(row["namespace"]):
+        if seen.may_read(row.get("namespace", "")):
             cells = (row["how"], row["namespace"], row["pod"], row.get("container", ""))
             found["/".join(("holder", *cells))] = row
         else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
+from console import rights
 from controllers.explain.cures import cure
 from controllers.explain.words import meant
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
     from controllers.explain.explanation import Explanation
 
-_POD: Final = re.compile(r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/(?P<pod>[a-z0-9][a-z0-9.*-]*)")
-"""A pod as messages name it: `namespace/pod`."""
-_PAGE: Final = ".md"
-"""What ends the only other names with a slash in messages: pages of the documentation."""
-KEPT_BACK: Final = "a pod of another namespace"
 _SCOPES: Final = {"GPUDevice": "card", "GPUNodeInventory": "node", "GPUPool": "pool", "GPUDriver": "driver"}
 """By kind: under which word the list of reasons has its conditions."""
 
@@ -31,12 +26,7 @@ def less(**cells: Any) -> Row:
 
 def guarded(text: str, seen: Seen) -> str:
     """A message without the names of pods of namespaces that the viewer may not read."""
-
-    def spoken(found: re.Match[str]) -> str:
-        told = found["pod"].endswith(_PAGE) or seen.may_read(found["namespace"])
-        return found[0] if told else KEPT_BACK
-
-    return _POD.sub(spoken, text)
+    return rights.guarded(text, seen.may_read)
 
 
 def condition_row(of: str, name: str, found: Condition, seen: Seen) -> Row:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from console.views.common import cells_of, explanation_row, less, missing, notes
 from console.views.queues import observed_queue, pod_pool, queue_seen, units
+from console.views.verdicts import verdict_rows
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
 from controllers.explain import pod as explain
 from controllers.explain.misfit import explain_misfit
+from controllers.explain.pod_verdict import verdict_of
 from controllers.explain.queue import reported_reason
 from controllers.explain.records import Unreadable
 
@@ -33,7 +35,16 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
         known = seen.pods if seen.may_read(namespace) else ()
         return missing("Pod", key, known) | notes(seen, "Pod")
     row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, now)), seen)
-    return {"pod": row} | notes(seen, "GPUDevice", "Node", "GPUPool")
+    return {"pod": row} | _verdicts(found, seen, now) | notes(seen, "GPUDevice", "Node", "GPUPool")
+
+
+def _verdicts(pod: SeenPod, seen: Seen, now: float) -> dict[str, Row]:
+    """What each card of its pool is to a pod that has none yet; nothing where cards or nodes may not be read."""
+    pool = seen.pools.get(pod_pool(pod))
+    if pool is None or pod.node is not None or pod.finished or "GPUDevice" in seen.refused:
+        return {}
+    verdict = verdict_of(queue_seen(pool, seen, now), observed_queue(pool, seen, now), pod, ())
+    return verdict_rows(verdict, seen) if verdict is not None else {}
 
 
 def _pod(pod: SeenPod) -> Row:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from console.views.common import guarded, less
 
 if TYPE_CHECKING:
     from console.records import Row, Seen
     from controllers.domain.verdict.records import CardVerdict, NodeVerdict, PodVerdict
+
+
+HELD: Final = ("InUse", "Promised")
+"""Reasons that name a pod."""
 
 
 def verdict_rows(verdict: PodVerdict, seen: Seen) -> dict[str, Row]:
@@ -29,7 +33,7 @@ def _node(found: NodeVerdict, seen: Seen) -> Row:
 
 
 def _card(found: CardVerdict, seen: Seen) -> Row:
-    named = not found.namespace or seen.may_read(found.namespace)
+    named = bool(found.namespace) and seen.may_read(found.namespace)
     return less(
         kind="cardVerdict",
         card=found.card,
@@ -38,7 +42,7 @@ def _card(found: CardVerdict, seen: Seen) -> Row:
         slots=found.slots or None,
         namespace=found.namespace if named else None,
         pod=found.pod if named else None,
-        others=None if named else True,
+        others=True if found.reason in HELD and not named else None,
         since=found.since,
         until=found.until,
         detail=guarded(found.detail, seen),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node
+    from controllers.domain.verdict.records import Summary
     from controllers.explain.records import SeenEvent, SeenPod
 
 
@@ -40,6 +41,8 @@ class PodSeen:
     """The queue of the pool, where the pod is in it."""
     misfit: str = ""
     """Why no node of the pool could ever take it; empty where one could, or that is not known."""
+    numbers: Summary | None = None
+    """What the pool's cards are to it; None where that is not known."""
 
 
 def pools_of(pod: SeenPod) -> dict[str, int]:

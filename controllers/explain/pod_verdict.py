@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
+from controllers.domain.verdict.cards import summarize
+from controllers.domain.verdict.demands import Demands, NodeUse
+from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
 from controllers.domain.verdict.records import Kept
+from controllers.explain.records import SeenPod, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from controllers.api.gpupool import Toleration
+    from controllers.api.kube import Node
     from controllers.api.tenant import TenantPod
-    from controllers.domain.verdict.records import NodeVerdict, PodVerdict
+    from controllers.api.whole_pod import WholePod
+    from controllers.domain.verdict.records import NodeVerdict, PodVerdict, Summary
     from controllers.explain.queue import Queue
     from controllers.explain.queue_order import QueueSeen
 
@@ -20,19 +27,42 @@ ALL: Final = 1 << 30
 """All that a node has free."""
 
 
-def verdict_of(
-    seen: QueueSeen,
-    queue: Queue,
-    pod: TenantPod,
-    *,
-    nodes: Iterable[NodeVerdict] = (),
-    since: Mapping[str, str],
-) -> PodVerdict:
-    """The verdict. `queue` as computed of `seen`; `nodes`: what the scheduler says of them; `since`: by key of pods."""
-    kept = kept_before(queue, pod)
+def verdict_of(seen: QueueSeen, queue: Queue, pod: TenantPod, nodes: Iterable[NodeVerdict]) -> PodVerdict | None:
+    """The verdict; None where nobody may say what becomes of the nodes. `queue` is what `seen` comes to.
+
+    `nodes`: what the scheduler says of the pool's nodes.
+    """
+    if isinstance(seen.nodes_read, Unreadable):
+        return None
+    cards = cards_of(seen, kept_before(queue, pod), seen.now)
     asked = asked_by(pod, seen.pool.name, seen.tolerated)
-    cards = cards_of(seen, kept, seen.now)
-    return pod_verdict(seen, cards, asked, nodes=nodes, since=since, now=seen.now)
+    return pod_verdict(seen, cards, asked, nodes=nodes, since=_since(seen), now=seen.now)
+
+
+def numbers_of(seen: QueueSeen, queue: Queue, pod: TenantPod) -> Summary | None:
+    """The same in numbers alone."""
+    if isinstance(seen.nodes_read, Unreadable):
+        return None
+    cards = cards_of(seen, kept_before(queue, pod), seen.now)
+    return summarize(cards, asked_by(pod, seen.pool.name, seen.tolerated), seen.now)
+
+
+def node_verdicts(
+    pod: WholePod, nodes: Mapping[str, Node], pods: Iterable[WholePod] | Unreadable, added: tuple[Toleration, ...]
+) -> tuple[NodeVerdict, ...]:
+    """What the scheduler would say of each node, by name.
+
+    `pods`: all of the cluster; where nobody may list them, no node fits for sure. `added`: what the pool adds.
+    """
+    demands = Demands.of(pod, added)
+    here: dict[str, list[WholePod]] = {name: [] for name in nodes}
+    for each in () if isinstance(pods, Unreadable) else pods:
+        if each.node in here and each.metadata.uid != pod.metadata.uid:
+            here[each.node].append(each)
+    is_known = not isinstance(pods, Unreadable)
+    return tuple(
+        node_verdict(demands, nodes[name], NodeUse.of(here[name]) if is_known else None) for name in sorted(nodes)
+    )
 
 
 def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
@@ -51,6 +81,10 @@ def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
             continue
         for node in each.node.split(", "):
             has = found.get(node, Kept(0, each.position))
-            slots = ALL if each.node_use == "kept" else has.slots + each.units
-            found[node] = Kept(slots, has.position)
+            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + each.units, has.position)
     return found
+
+
+def _since(seen: QueueSeen) -> dict[str, str]:
+    """Since when kubelet has each pod that is on a node, by key."""
+    return {pod.key: pod.status.start_time or "" for pod in seen.bound if isinstance(pod, SeenPod)}

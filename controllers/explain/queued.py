@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names, reasons
 from controllers.api.gpupool import GPUPool
 from controllers.domain.queue.gates import other_gates
+from controllers.domain.verdict.shortage import THEN
+from controllers.domain.verdict.shortage import counted as counted_cards
 from controllers.domain.wording import listed, short
 from controllers.explain import pending
 from controllers.explain.cures import UNLISTED
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 LEVELS: Final[dict[str, Level]] = {"Waiting": "note", "OverLimit": "warning"}
 """Of reasons; others mean that somebody has to do something."""
+COUNTED: Final = frozenset({"Waiting", "NoNodeFits"})
+"""Reasons that lie in the pool's cards."""
 
 
 def explain_queued(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Finding, ...]]:
@@ -72,7 +76,7 @@ def _reason(seen: PodSeen, pool: str, reason: str) -> Iterator[Finding]:
     """Why it waits, and what to do about it."""
     row, said = reasons.find("pod", names.QUEUED, "True", reason), seen.pod.status.queued
     if said is not None and said.reason == reason and said.message:
-        text = said.message
+        text = said.message if seen.numbers is None else said.message.partition(THEN)[0]
     else:
         text = row.meaning.replace("`", "") if row is not None else "its condition says no more"
     gates = other_gates(seen.pod.spec)
@@ -81,9 +85,11 @@ def _reason(seen: PodSeen, pool: str, reason: str) -> Iterator[Finding]:
     pod = f"{seen.pod.name} -n {seen.pod.metadata.namespace}"
     cure = row.spoken(pool=pool, pod=pod) if row is not None else UNLISTED
     if seen.misfit and reason == "NoNodeFits":
-        yield Finding("bad", f"{reason}: {seen.misfit}", cure)
-    else:
-        yield Finding(LEVELS.get(reason, "bad"), f"{reason}: {text}", cure)
+        text = seen.misfit
+    yield Finding(LEVELS.get(reason, "bad"), f"{reason}: {text}", cure)
+    if seen.numbers is not None and reason in COUNTED:
+        see = f"kubectl gpu explain pod {pod} --cards"
+        yield Finding("note", f"Of the pool there are {counted_cards(seen.numbers)}", see)
 
 
 def _node(found: Waiter | None, units: int) -> Iterator[Finding]:

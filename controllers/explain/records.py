@@ -57,6 +57,8 @@ class DetailedPodStatus(TenantStatus):
 
     reason: str = ""
     message: str = ""
+    start_time: str | None = None
+    """When kubelet took the pod, RFC 3339."""
     detailed_conditions: tuple[DetailedCondition, ...] = Field(default=(), alias="conditions")
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

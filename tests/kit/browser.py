@@ -1,7 +1,7 @@
 """Debian's chromium without a window, driven by its DevTools protocol: what a person does in a page, and sees.
 
-`make browser-tools` installs it. One browser serves a module's tests; each test has a context of its own, with no cookie
-or storage of another's.
+`make browser-tools` installs it. One browser serves a file's tests; each has a context of its own, with no cookie or
+storage of another's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import base64
 import itertools
 import json
 import shutil
-import subprocess
 import tempfile
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 MISSING: Final = "no chromium here: make browser-tools installs Debian's"
@@ -97,26 +97,32 @@ async def browser() -> AsyncIterator[Browser]:
     assert path is not None, MISSING
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            try:
-                async with aiohttp.ClientSession() as http:
-                    where = await _address(Path(folder), process)
-                    async with http.ws_connect(where, max_msg_size=0) as socket:
-                        found = Browser(socket)
-                        yield found
-                        await found.close()
-            finally:
+        process = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
+        try:
+            async with aiohttp.ClientSession() as http:
+                where = await _address(Path(folder), process)
+                async with http.ws_connect(where, max_msg_size=0) as socket:
+                    found = Browser(socket)
+                    yield found
+                    await found.close()
+        finally:
+            with suppress(ProcessLookupError):
                 process.terminate()
+            await process.wait()
 
 
-async def _address(folder: Path, process: subprocess.Popen[bytes]) -> str:
+async def _address(folder: Path, process: Process) -> str:
     """The browser writes its port into a file of its folder."""
     told = folder / "DevToolsActivePort"
     async with asyncio.timeout(PATIENCE):
-        while not (told.exists() and len(lines := told.read_text().splitlines()) > 1):
-            assert process.poll() is None, f"chromium ended with {process.returncode}"
+        while len(lines := _lines(told)) < 2:
+            assert process.returncode is None, f"chromium ended with {process.returncode}"
             await asyncio.sleep(0.02)
     return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 class Page:
@@ -135,7 +141,9 @@ class Page:
             details = params["exceptionDetails"]
             self.faults.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self.faults.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+            told = f"{params['entry']['text']} {params['entry'].get('url', '')}"
+            if "/api/" not in told:  # a backend that is away or refuses is what the page itself shows
+                self.faults.append(told)
         elif method == "Network.dataReceived":
             self.received += params["dataLength"]
 
@@ -155,20 +163,24 @@ class Page:
             raise PageError(details.get("exception", {}).get("description") or details["text"])
         return found["result"].get("value")
 
-    async def until(self, expression: str, *, limit: float = PATIENCE) -> Any:
-        """Wait until an expression is true, looked at with every frame; its value."""
-        watch = f"""new Promise((done, fail) => {{
-            const end = setTimeout(() => fail(new Error("not within {limit:g} s: " + {json.dumps(expression)} + " in\\n"
-                + document.body.innerText.slice(0, 2000))), {limit * 1000:g});
-            const look = () => {{ let found; try {{ found = ({expression}); }} catch {{ found = false; }}
-                if (found) {{ clearTimeout(end); done(found === true ? true : found instanceof Node ? true : found); }} else setTimeout(look, 15); }};
-            look(); }})"""
-        return await self.evaluate(watch)
+    async def until(self, expression: str, *, limit: float = PATIENCE) -> None:
+        """Wait until an expression is true; it may fail before the page is there."""
+        safe = f"(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()"
+
+        async def holds() -> bool:
+            try:
+                return bool(await self.evaluate(safe))
+            except PageError:
+                return False  # another page takes this one's place
+
+        try:
+            await until(holds, expression, limit)
+        except AssertionError as error:
+            raise PageError(f"{error}; the page says\n{(await self.text())[:2000]}") from None
 
     async def text(self) -> str:
         """What can be read in the page."""
-        found: str = await self.evaluate("document.body.innerText")
-        return found
+        return str(await self.evaluate("document.body ? document.body.innerText : ''"))
 
     async def sees(self, text: str) -> None:
         """Wait until a text can be read in the page."""
@@ -195,15 +207,16 @@ class Page:
 
     async def window(self, width: int, height: int, *, dark: bool = False) -> None:
         """The size of the window, and whether the person's system is dark."""
-        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        await self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         await self.call("Emulation.setEmulatedMedia", features=scheme)
 
     async def picture(self, path: Path) -> None:
         """A picture of the window, as PNG."""
         found = await self.call("Page.captureScreenshot", format="png")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(found["data"]))
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 
     async def close(self) -> None:
         """End the tab."""

@@ -22,7 +22,7 @@ function Timeline({ rows }) {
     [t("from"), (row) => (row.since ? html`<time datetime=${row.since}>${local(row.since)}</time>` : t("none"))],
     [t("to"), (row) => (row.until ? html`<time datetime=${row.until}>${local(row.until)}</time>` : t("now"))],
     [t("podName"), (row) => (row.pod ? html`<${PodLink} ...${row} />` : row.others ? t("otherNamespace") : html`<span lang="en">${row.text}</span>`)],
-    [t("pool"), (row) => (row.pool ? html`<${PoolLink} pool=${row.pool} />` : t("none"))],
+    [t("onePool"), (row) => (row.pool ? html`<${PoolLink} pool=${row.pool} />` : t("none"))],
     [t("ended"), (row) => row.ended ?? t("none")],
   ]} />`;
 }
@@ -34,7 +34,7 @@ export function Card({ rows, params }) {
   return html`<h1>${card.card}</h1><p class="verdict"><${State} state=${card.state} /> <span lang="en">${card.verdict}.</span></p>
     ${pending.length ? html`<p><a href=${link("confirm")}>${t("confirm")}</a>: ${pending.map((row) => `${row.reason}${row.pool ? ` (${row.pool})` : ""}`).join(", ")}</p>` : null}
     <h2>${t("hardware")}</h2><${Facts} facts=${[[t("product"), card.product], [t("memory"), card.memoryMiB && `${card.memoryMiB} MiB`],
-      [t("node"), card.node && html`<a href=${link("fleet", { search: card.node })}>${card.node}</a>`], [t("pool"), card.pool && html`<${PoolLink} pool=${card.pool} />`],
+      [t("node"), card.node && html`<a href=${link("fleet", { search: card.node })}>${card.node}</a>`], [t("onePool"), card.pool && html`<${PoolLink} pool=${card.pool} />`],
       [t("inventoryID"), card.inventoryID], [t("pci"), card.pci], [t("numa"), card.numaNode], [t("peers"), many(card.peers)],
       [t("mig"), many(card.mig)], [t("slots"), card.slots], [t("uuid"), card.uuid]]} />
     <${Holders} rows=${rows} /><${Timeline} rows=${rows} />

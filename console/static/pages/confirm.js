@@ -36,7 +36,7 @@ export class Confirm extends Component {
       [t("card"), (row) => html`<${CardLink} card=${row.card} />`],
       [t("product"), (row) => row.product ?? t("none")],
       [t("node"), (row) => row.node],
-      [t("pool"), (row) => (row.pools ?? []).map((each) => html`<${PoolLink} key=${each} pool=${each} /> `)],
+      [t("onePool"), (row) => (row.pools ?? []).map((each) => html`<${PoolLink} key=${each} pool=${each} /> `)],
     ];
     return html`<h1>${t("confirmTitle")}</h1><${Notes} rows=${rows} />
       ${waiting.length ? html`<label class="every"><input type="checkbox" checked=${cards.length === waiting.length}

@@ -71,7 +71,7 @@ export class Fleet extends Component {
     const now = this.list.querySelector('.sq[tabindex="0"]');
     const wanted = at ?? now ?? this.list.querySelector(".sq");
     if (now && now !== wanted) now.tabIndex = -1;
-    if (wanted) wanted.tabIndex = 0;
+    if (wanted && wanted.tabIndex !== 0) wanted.tabIndex = 0;
   }
 
   key = (event) => {
@@ -110,7 +110,7 @@ export class Fleet extends Component {
         <span class=${`sq ${each}`} aria-hidden="true"></span>${stateText(each)} <b>${counts[each] ?? 0}</b></button>`)}</fieldset>
       <form class="filters" role="search" aria-label=${t("filter")} onSubmit=${(event) => event.preventDefault()}>
         <label>${t("search")} <input name="search" type="search" value=${params.search ?? ""} onInput=${(event) => refine({ search: event.target.value })} /></label>
-        <${Choice} name="pool" label=${t("pool")} values=${[...pools].sort()} value=${params.pool} />
+        <${Choice} name="pool" label=${t("onePool")} values=${[...pools].sort()} value=${params.pool} />
         <${Choice} name="product" label=${t("product")} values=${[...products].sort()} value=${params.product} />
         <output>${t("shown", shown.length, nodes.length)}</output></form>
       <p class="hint">${t("fleetHint")}</p>

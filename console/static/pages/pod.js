@@ -16,7 +16,7 @@ function Pods({ rows }) {
   const order = kind(rows, "pod").sort((one, other) => Number(Boolean(one.node)) - Number(Boolean(other.node)) || (one.since < other.since ? -1 : 1));
   return html`<h1>${t("pod")}</h1><${Notes} rows=${rows} /><${Table} name=${t("pod")} rows=${order} keyed=${(row) => `${row.namespace}/${row.pod}`} columns=${[
     [t("podName"), (row) => html`<${PodLink} ...${row} />`],
-    [t("pool"), (row) => html`<${PoolLink} pool=${row.pool} />`],
+    [t("onePool"), (row) => html`<${PoolLink} pool=${row.pool} />`],
     [t("units"), (row) => row.units, "number"],
     [t("phase"), (row) => row.phase],
     [t("reason"), (row) => row.reason ?? t("none")],
@@ -50,7 +50,7 @@ function Verdicts({ rows }) {
   if (!all.length) return null;
   return html`<h2>${t("verdicts")}</h2><${Table} name=${t("verdicts")} rows=${all} keyed=${(node) => node} columns=${[
     [t("node"), (node) => node],
-    [t("verdict"), (node) => html`<${NodeVerdict} row=${nodes.get(node)} />`],
+    ...(nodes.size ? [[t("verdict"), (node) => html`<${NodeVerdict} row=${nodes.get(node)} />`]] : []),
     [t("cards"), (node) => html`<ul class="cardlist">${cards.filter((row) => row.node === node).map((row) => html`<${CardCell} key=${row.card} row=${row} />`)}</ul>`, "wide"],
   ]} />`;
 }
@@ -61,9 +61,9 @@ export function Pod({ rows, params }) {
   const pod = rows.get("pod");
   if (!pod) return html`<h1>${params.namespace}/${params.pod}</h1><${Notes} rows=${rows} />`;
   return html`<h1>${pod.namespace}/${pod.pod}</h1><p class="verdict" lang="en">${pod.verdict}.</p>
-    <${Facts} facts=${[[t("pool"), pod.pool && html`<${PoolLink} pool=${pod.pool} />`], [t("asksFor"), pod.units], [t("phase"), pod.phase],
+    <${Facts} facts=${[[t("onePool"), pod.pool && html`<${PoolLink} pool=${pod.pool} />`], [t("asksFor"), pod.units], [t("phase"), pod.phase],
       [t("node"), pod.node], [t("reason"), pod.reason], [t("since"), html`<${Age} since=${pod.since} />`]]} />
     <${Findings} found=${pod.findings} />${(pod.unread ?? []).map((why) => html`<p class="note" key=${why} lang="en">? ${why}</p>`)}
     <${Verdicts} rows=${rows} /><${Notes} rows=${rows} />
-    <h2>${t("more")}</h2><${Command} command=${`kubectl gpu explain pod ${pod.pod} -n ${pod.namespace}`} />`;
+    <h2>${t("more")}</h2><${Command} command=${`kubectl gpu explain pod ${pod.pod} -n ${pod.namespace} --cards`} />`;
 }

@@ -26,7 +26,7 @@ const Numbers = ({ capacity }) => capacity && html`<ul class="numbers">${PARTS.m
 
 function Pools({ rows }) {
   return html`<h1>${t("pool")}</h1><${Notes} rows=${rows} /><${Table} name=${t("pool")} rows=${kind(rows, "pool")} keyed=${(row) => row.pool} columns=${[
-    [t("pool"), (row) => html`<${PoolLink} pool=${row.pool} />`],
+    [t("onePool"), (row) => html`<${PoolLink} pool=${row.pool} />`],
     [t("mode"), (row) => row.mode],
     [t("state"), (row) => html`<${Pill} tone=${TONES[row.state] ?? "bad"}>${row.state}<//>`],
     [t("capacity"), (row) => html`<${Bar} capacity=${row.capacity} />`, "wide"],

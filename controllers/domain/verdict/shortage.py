@@ -29,6 +29,8 @@ def room_of(capacities: Iterable[NodeCapacity]) -> Room:
     return Room(total, free, most, kept, both)
 
 
+THEN: Final = " When this was written: "
+"""What comes before the numbers of a moment, at the end of a condition's message."""
 ADMITTED: Final = "pods that were admitted earlier and are still waiting to be scheduled"
 """Whom the webhook keeps free slots for."""
 

@@ -15,6 +15,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import POD
 from controllers.domain.clock import begun, stamp
 from controllers.domain.queue.gates import is_gated, other_gates
+from controllers.domain.verdict.shortage import THEN
 from controllers.domain.wording import listed, short
 from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
 
 Cause = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "WaitingForGang", "ReleaseDenied"]
-THEN: Final = " When this was written: "
-"""What comes before the numbers of the moment."""
 SETTLE: Final = 1.0
 """Seconds of a pod's life in which nothing is said of its waiting."""
 

@@ -162,6 +162,23 @@ def test_a_pod_says_why_it_waits() -> None:
     assert any("no node of the pool has more than" in each["text"] for each in row["findings"])
 
 
+def test_a_pod_that_waits_has_a_verdict_of_each_card() -> None:
+    verdicts = {each["card"]: each for each in of_kind(page("pod", namespace="team-a", pod="waits"), "cardVerdict")}
+    assert {name: each["reason"] for name, each in verdicts.items()} == {
+        "gpu-1-0000-01-00-0": "InUse",
+        "gpu-1-0000-02-00-0": "InUse",
+        "gpu-2-0000-01-00-0": "Promised",
+        "gpu-2-0000-02-00-0": "Faulted",
+        "gpu-2-0000-03-00-0": "TooFewHere",
+    }
+    assert verdicts["gpu-1-0000-02-00-0"]["pod"] == "secret-job"
+    assert verdicts["gpu-2-0000-03-00-0"]["detail"] == "1 of 4"
+
+
+def test_a_pod_that_runs_needs_no_verdict() -> None:
+    assert not of_kind(page("pod", namespace="team-a", pod="mine"), "cardVerdict")
+
+
 def test_a_pod_that_ended_is_not_listed() -> None:
     ended = seen_pod("over", phase="Succeeded")
     assert "pod/team-a/over" not in page("pod", world(more_pods=(ended,)))
