@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from reliability.agreement import run
-from reliability.agreement.run import Sizes
+from reliability.agreement.tally import Sizes
 from reliability.kit import command
 
 

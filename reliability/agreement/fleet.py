@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from controllers.api import names
 from reliability.agreement import wishes
-from reliability.agreement.wishes import chance
+from reliability.agreement.placement import chance
 
 Json = dict[str, Any]
 NAMESPACE: Final = "agreement"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +10,10 @@ import orjson
 from controllers.api.resources import NAMESPACE as NAMESPACES
 from controllers.api.resources import NODE, POD, RUNTIMECLASS
 from reliability.agreement import wishes
+from reliability.agreement.answers import Answers
 from reliability.agreement.fleet import NAMESPACE, SENTINEL, TURN
 from reliability.agreement.records import Outcome
 from reliability.kit.progress import for_each
-from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -28,9 +27,6 @@ Json = dict[str, Any]
 MANAGER: Final = "agreement"
 APISERVER_FLAGS: Final = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",)
 """Here no controller makes ServiceAccounts or takes back the taint of a new node."""
-PATIENCE: Final = 120.0
-"""Seconds until the scheduler is taken for one that says nothing."""
-IDLE: Final = 3600.0
 NOW: Final = {"gracePeriodSeconds": 0}
 """Nobody plays kubelet here, who would let a bound pod go."""
 
@@ -41,7 +37,7 @@ class Scheduler:
     def __init__(self, client: Client) -> None:
         """`client`: of an administrator."""
         self._client = client
-        self._asked: dict[str, asyncio.Future[tuple[Json, Outcome]]] = {}
+        self._answers = Answers(client)
         self._turn = 0
 
     @asynccontextmanager
@@ -52,13 +48,8 @@ class Scheduler:
         heavy = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": wishes.HEAVY}}
         heavy |= {"handler": wishes.HEAVY, "overhead": {"podFixed": wishes.OVERHEAD}}
         await self._client.create(RUNTIMECLASS, heavy, manager=MANAGER)
-        listed = orjson.loads(await self._client.request("GET", POD.path(NAMESPACE)))
-        task = asyncio.create_task(self._follow(listed["metadata"]["resourceVersion"]))
-        try:
+        async with self._answers.following():
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def bring(self, fleet: Fleet, cluster: Cluster) -> None:
         """Put a fleet in the place of the last one, and wait until the scheduler has seen it."""
@@ -106,51 +97,23 @@ class Scheduler:
             "nodeSelector": {TURN: turn},
         }
         outcome, tries = Outcome(), 0
-        async with asyncio.timeout(PATIENCE):
-            while outcome.node is None:
-                tries += 1  # another name each time: what is yet to come of the last one says nothing of this
-                name = f"probe-{turn}-{tries}"
-                _, outcome = await self._ask(
-                    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-                )
-                await self._delete(name)
+        while outcome.node is None:
+            tries += 1  # another name each time: what is yet to come of the last one says nothing of this
+            name = f"probe-{turn}-{tries}"
+            _, outcome = await self._ask({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+            await self._delete(name)
 
     async def ask(self, pod: Json) -> tuple[Json, Outcome]:
         """Create a pod and say what came of it; the pod as it was stored. One that is not bound is deleted."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                stored, outcome = await self._ask(pod)
-        except TimeoutError:
-            raise UserError(
-                f"the scheduler said nothing of pod {pod['metadata']['name']} in {PATIENCE:.0f} s",
-                do="look into its log in the directory of the control plane",
-            ) from None
+        stored, outcome = await self._ask(pod)
         if outcome.node is None:
             await self._delete(pod["metadata"]["name"])
         return stored, outcome
 
     async def _ask(self, pod: Json) -> tuple[Json, Outcome]:
-        name = pod["metadata"]["name"]
-        answer: asyncio.Future[tuple[Json, Outcome]] = asyncio.get_running_loop().create_future()
-        self._asked[name] = answer
-        try:
+        with self._answers.expecting(pod["metadata"]["name"]) as answer:
             await self._create(pod)
-            return await answer
-        finally:
-            del self._asked[name]
-
-    async def _follow(self, version: str) -> None:
-        query = {"watch": "true", "resourceVersion": version}
-        async with self._client.stream(POD.path(NAMESPACE), query=query, idle=IDLE) as pieces:
-            async for piece in pieces:
-                for line in piece:
-                    self._take(orjson.loads(line)["object"])
-
-    def _take(self, pod: Json) -> None:
-        waits = self._asked.get(pod["metadata"].get("name", ""))
-        outcome = outcome_of(pod)
-        if waits is not None and outcome is not None and not waits.done():
-            waits.set_result((pod, outcome))
+            return await answer()
 
     async def _create(self, pod: Json) -> Json:
         body = {key: value for key, value in pod.items() if key != "status"}
@@ -168,16 +131,6 @@ class Scheduler:
 
     async def _clear(self, resource: Resource, namespace: str | None = None) -> None:
         await self._client.request("DELETE", resource.path(namespace), body=NOW)
-
-
-def outcome_of(pod: Json) -> Outcome | None:
-    """What the scheduler has said of a pod; None where it has not come to it yet."""
-    if node := pod.get("spec", {}).get("nodeName"):
-        return Outcome(node=node)
-    for condition in pod.get("status", {}).get("conditions", ()):
-        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Outcome(message=condition.get("message", ""))
-    return None
 
 
 def _json(found: bytes) -> Json:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +18,10 @@ from reliability.agreement import cases, wishes
 from reliability.agreement.cluster import Cluster
 from reliability.agreement.fleet import Fleet
 from reliability.agreement.live import APISERVER_FLAGS, MANAGER, Scheduler
-from reliability.agreement.records import Difference, Outcome, Question, asked, differences
+from reliability.agreement.placement import chance
+from reliability.agreement.records import Difference, Outcome, asked, differences
 from reliability.agreement.report import show
+from reliability.agreement.tally import Sizes, Tally, summary
 from reliability.kit.exclusive_lock import orderly_end, refuse_second
 from reliability.kit.machine import facts
 from reliability.kit.progress import show_progress
@@ -35,34 +36,6 @@ if TYPE_CHECKING:
 PODS_A_FLEET: Final = 250
 TURN: Final = 10
 """Pods between two changes of the fleet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is asked."""
-
-    pods: int
-    nodes: int = 60
-    pools: int = 5
-    seed: int = 1
-    examples: int = 0
-    """Cases that are kept although nothing differs, each with another set of reasons."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What came of it."""
-
-    pods: int = 0
-    bound: int = 0
-    unknown: int = 0
-    """Pods for which something decides that no verdict looks at."""
-    asked: Counter[Question] = field(default_factory=Counter)
-    differ: Counter[Question] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    """How many pods were refused for a reason on at least one node."""
-    lines: list[str] = field(default_factory=list)
-    kinds: set[frozenset[str]] = field(default_factory=set)
 
 
 def agree(folder: Path, sizes: Sizes, keep: Path, output: str = "text", rule: Rule = node_verdict) -> int:
@@ -88,28 +61,6 @@ def agree(folder: Path, sizes: Sizes, keep: Path, output: str = "text", rule: Ru
     write_json(folder / "agreement.json", found)
     show(found, output)
     return 0 if all(row["met"] for row in found["rows"]) else 1
-
-
-BARS: Final[dict[Question, float]] = {"bound": 0.999, "node": 0.999, "reasons": 0.99}
-
-
-def summary(tally: Tally) -> dict[str, Any]:
-    """A tally as rows and facts."""
-    rows = []
-    for question, bar in BARS.items():
-        asked_of, differ = tally.asked[question], tally.differ[question]
-        share = (asked_of - differ) / asked_of if asked_of else 0.0
-        rows.append(
-            {"question": question, "asked": asked_of, "differ": differ, "share": share, "bar": bar, "met": share >= bar}
-        )
-    return {
-        "rows": rows,
-        "pods": tally.pods,
-        "bound": tally.bound,
-        "unknown": tally.unknown,
-        "reasons": dict(tally.reasons.most_common()),
-        "differences": tally.lines,
-    }
 
 
 async def _ask_all(kubeconfig: Path, sizes: Sizes, keep: Path, progress: Progress, rule: Rule) -> Tally:
@@ -193,7 +144,7 @@ class _Fleet:
 
     async def _change(self) -> None:
         """Some of the pods go, some of the nodes change."""
-        gone = [name for name in self._ours if wishes.chance(self._random, 0.4)]
+        gone = [name for name in self._ours if chance(self._random, 0.4)]
         self._ours = [name for name in self._ours if name not in gone]
         await self._scheduler.remove(gone, self._cluster)
         for _ in range(self._random.choice((0, 1, 3))):

@@ -16,11 +16,11 @@ from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.records import NodeVerdict
 from reliability.agreement import cases, run, wishes
 from reliability.agreement.__main__ import main
+from reliability.agreement.answers import outcome_of
 from reliability.agreement.cluster import Cluster, Rule
 from reliability.agreement.fleet import Fleet
-from reliability.agreement.live import outcome_of
 from reliability.agreement.records import Expected, Outcome, asked, differences, reasons_of
-from reliability.agreement.run import BARS, Sizes, Tally, summary
+from reliability.agreement.tally import BARS, Sizes, Tally, summary
 from sim import controlplane
 from tools.errors import UserError
 
