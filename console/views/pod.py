@@ -43,7 +43,7 @@ def _verdicts(pod: SeenPod, seen: Seen, now: float) -> dict[str, Row]:
     pool = seen.pools.get(pod_pool(pod))
     if pool is None or pod.node is not None or pod.finished or "GPUDevice" in seen.refused:
         return {}
-    verdict = verdict_of(queue_seen(pool, seen, now), observed_queue(pool, seen, now), pod, ())
+    verdict = verdict_of(queue_seen(pool, seen, now, every_node=True), observed_queue(pool, seen, now), pod, ())
     return verdict_rows(verdict, seen) if verdict is not None else {}
 
 
