@@ -9,7 +9,7 @@ pod that names it and so goes past the scheduler.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from controllers.api import bounds, names
@@ -63,14 +63,12 @@ def node_fits(wants: PodConstraints, node: Node) -> bool:
 
 def unmet(wants: PodConstraints, node: Node) -> tuple[Demand, ...]:
     """What of the pod's demands the node does not satisfy, in the scheduler's order; nothing where it fits."""
-    if node_fits(wants, node):
-        return ()
     found: dict[Demand, bool] = {
         "node name": is_named(wants, node),
         "taints": untolerated(wants, node) is None,
-        "node selector": is_selected(replace(wants, terms=None, pool_terms=None), node),
-        "node affinity": is_selected(replace(wants, labels=(), pool_terms=None), node),
-        "the pool's affinity": is_selected(replace(wants, labels=(), terms=None), node),
+        "node selector": _has_labels(wants, node),
+        "node affinity": _matches(wants.terms, node),
+        "the pool's affinity": _matches(wants.pool_terms, node),
     }
     return tuple(demand for demand, is_met in found.items() if not is_met)
 
@@ -82,12 +80,16 @@ def is_named(wants: PodConstraints, node: Node) -> bool:
 
 def is_selected(wants: PodConstraints, node: Node) -> bool:
     """Whether the node satisfies nodeSelector and node affinity, the pool's too."""
+    return _has_labels(wants, node) and _matches(wants.terms, node) and _matches(wants.pool_terms, node)
+
+
+def _has_labels(wants: PodConstraints, node: Node) -> bool:
     labels = node.metadata.labels
-    return (
-        all(labels.get(key) == value for key, value in wants.labels)
-        and (wants.terms is None or any(_term(term, node) for term in wants.terms))
-        and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
-    )
+    return all(labels.get(key) == value for key, value in wants.labels)
+
+
+def _matches(terms: tuple[NodeTerm, ...] | None, node: Node) -> bool:
+    return terms is None or any(_term(term, node) for term in terms)
 
 
 def untolerated(wants: PodConstraints, node: Node) -> NodeTaint | None:

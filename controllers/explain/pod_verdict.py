@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
-from controllers.domain.verdict.cards import summarize
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
 from controllers.domain.verdict.records import Kept
+from controllers.domain.verdict.summary import summarize
 from controllers.explain.records import SeenPod, Unreadable
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ALL: Final = 1 << 30
 """All that a node has free."""
+_BEFORE_PODS: Final = frozenset({"Unschedulable", "NodeName", "TaintToleration", "NodeAffinity"})
+"""Reasons of plugins that do not look at the pods on a node, and come before those that do."""
 
 
 def verdict_of(seen: QueueSeen, queue: Queue, pod: TenantPod, nodes: Iterable[NodeVerdict]) -> PodVerdict | None:
@@ -34,7 +36,7 @@ def verdict_of(seen: QueueSeen, queue: Queue, pod: TenantPod, nodes: Iterable[No
     """
     if isinstance(seen.nodes_read, Unreadable):
         return None
-    cards = cards_of(seen, kept_before(queue, pod), seen.now)
+    cards = cards_of(seen, kept_before(queue, pod), seen.now, queue.slots)
     asked = asked_by(pod, seen.pool.name, seen.tolerated)
     return pod_verdict(seen, cards, asked, nodes=nodes, since=_since(seen), now=seen.now)
 
@@ -43,7 +45,7 @@ def numbers_of(seen: QueueSeen, queue: Queue, pod: TenantPod) -> Summary | None:
     """The same in numbers alone."""
     if isinstance(seen.nodes_read, Unreadable):
         return None
-    cards = cards_of(seen, kept_before(queue, pod), seen.now)
+    cards = cards_of(seen, kept_before(queue, pod), seen.now, queue.slots)
     return summarize(cards, asked_by(pod, seen.pool.name, seen.tolerated), seen.now)
 
 
@@ -59,10 +61,14 @@ def node_verdicts(
     for each in () if isinstance(pods, Unreadable) else pods:
         if each.node in here and each.metadata.uid != pod.metadata.uid:
             here[each.node].append(each)
-    is_known = not isinstance(pods, Unreadable)
-    return tuple(
-        node_verdict(demands, nodes[name], NodeUse.of(here[name]) if is_known else None) for name in sorted(nodes)
-    )
+    found: list[NodeVerdict] = []
+    for name in sorted(nodes):
+        verdict = node_verdict(demands, nodes[name], None)
+        if verdict.reason not in _BEFORE_PODS and not isinstance(pods, Unreadable):
+            # Only here it matters what runs on the node, and to count that is most of the work.
+            verdict = node_verdict(demands, nodes[name], NodeUse.of(here[name]))
+        found.append(verdict)
+    return tuple(found)
 
 
 def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool
     from controllers.api.tenant import TenantPod
+    from controllers.domain.slots import NodeSlots
 
 NodeUse = Literal["kept", "free", "reserved"]
 PASSED: Final = frozenset({"OverLimit", "NoNodeFits"})
@@ -72,6 +73,8 @@ class Queue:
     """The most that a namespace may have, of those whose pods wait."""
     before: Mapping[str, int] = field(default_factory=dict)
     """Free slots by node that pods get before the queue: those that were admitted, and nothing is reserved for."""
+    slots: Mapping[str, NodeSlots] = field(default_factory=dict, compare=False, repr=False)
+    """What it was computed from: the nodes on which something may be free."""
     limitations: tuple[str, ...] = ()
     """Why something is not known, a sentence each."""
 

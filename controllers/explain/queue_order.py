@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
+    from controllers.domain.slots import NodeSlots
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def computed(seen: QueueSeen) -> Queue:
             promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
         else:
             entries.append(entry)
-    walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen)
+    slots = node_slots(seen, seen.now)
+    walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen, slots)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
     ranked = in_order(entries, used, policy_of(seen.pool))
     waiters = [
@@ -108,6 +110,7 @@ def computed(seen: QueueSeen) -> Queue:
         used=used,
         limits=limits_of(seen.pool, waiters),
         before=before,
+        slots=slots,
         limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
 
@@ -138,13 +141,12 @@ def _placed(
         ahead += 0 if found.outcome in PASSED else each.entry.units
 
 
-def _walk(seen: QueueSeen) -> tuple[Walk, dict[str, int]]:
+def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots]) -> tuple[Walk, dict[str, int]]:
     """What a round of gpupool-controller would walk the queue with, and what of it goes to pods before the queue.
 
     Where the module's settings choose the strategy, which not everybody may read, the usual one is taken: it decides
     which of several nodes a pod gets, and not who gets one.
     """
-    slots = node_slots(seen, seen.now)
     rooms = waiting.NodeCapacities(
         (
             waiting.NodeCapacity(seen.nodes[name], s.free, sum(card.slots for card in s.cards))

@@ -161,6 +161,8 @@ class Sizes:
     """Cards from annotation to a running pod."""
     nearness_pods: int = 10_000
     """Pods of each strategy whose cards are looked at."""
+    verdict_nodes: int = 1000
+    """Nodes with 8 cards of the pool against which one pod is explained."""
     driver_nodes: int = 1000
     """Nodes without a driver that join at once."""
     driver_first: int = 5

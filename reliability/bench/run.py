@@ -32,6 +32,7 @@ from reliability.bench import (
     queue,
     roll,
     table,
+    verdict,
 )
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.kit.exclusive_lock import orderly_end, refuse_second
@@ -58,6 +59,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "attacked": attacked.measure,
     "pod": latency.measure,
     "nearness": nearness.measure,
+    "verdict": verdict.measure,
 }
 TRACE = "bench-trace.txt"
 USAGE = 2

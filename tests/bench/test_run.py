@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import pytest
@@ -76,6 +76,7 @@ TINY = Sizes(
     attack_seconds=1.0,
     repeats=3,
     nearness_pods=600,
+    verdict_nodes=20,
     gap=0.5,
 )
 
@@ -85,7 +86,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "webhook, burst, queue, gangs, churn, attacked, pod, nearness"),
+        (Sizes(5), ["speed"], "webhook, burst, queue, gangs, churn, attacked, pod, nearness, verdict"),
     ],
 )
 def test_wrong_usage(
@@ -150,7 +151,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
     nodes = (coldstart, change, large, monitoring, pools, drivers, roll)
-    for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness):
+    for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness, verdict):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -358,3 +359,11 @@ def nearness(raw: dict[str, Any], rows: dict[str, Any]) -> None:
         pairs = rows[f"nearness, {strategy}, load 0.9: pods of 2 cards that miss an NVLink pair"]
         two = found["2"]
         assert pairs["measured"] == pytest.approx(100 * two["split"] / (two["asked"] - two["blocked"]))
+
+
+def verdict(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert sum(raw["cards"].values()) == 20 * 8
+    assert {"InUse", "Promised", "Faulted", "NotPublished"} < set(raw["cards"])
+    assert rows["one pod of the queue: a verdict for each card and node"]["measured"] == pytest.approx(
+        1000 * median(raw["whole"])
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controllers.api.gangs import GANG, GANG_SIZE
+from controllers.domain.queue import serve
 from tests.gpupool.test_queued_pods import Queue
 
 
@@ -54,3 +57,14 @@ def test_of_a_gang_the_cards_are_counted_and_no_node_is_blamed() -> None:
     for name in ("a", "b"):
         pool.queues(name, marks={GANG: "g", GANG_SIZE: "2"})
     assert found(pool, "a") == "2 cards: 1 promised, 1 free"
+
+
+def test_a_pod_that_nobody_held_against_the_nodes_has_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a namespace of many pods that all demand something else would be compared with every node after all."""
+    pool = Queue({"n1": 1, "n2": 1})
+    pool.reserve("n1-0", "secret")
+    pool.queues("first", 2, age=60, nodeSelector={"zone": "a"})
+    pool.queues("second", 2, age=30, nodeSelector={"zone": "b"})
+    monkeypatch.setattr(serve, "WORK_MAX", 10)
+    assert found(pool, "first").endswith("(2 cards: 2 on nodes that refuse the pod)")
+    assert found(pool, "second") == ""

@@ -77,6 +77,10 @@ class Walk:
         """Free slots by node that are given to nobody yet and kept for nobody: they shrink as the walk goes on."""
         return {name: capacity.free for name, capacity in self._capacities.items()}
 
+    def fitting(self, constraints: PodConstraints) -> tuple[str, ...] | None:
+        """The nodes to which a pod can go by its constraints; None where the walk did not come to look."""
+        return self._fits.get(constraints)
+
     def decide(self, ranked: Ranked) -> Decision:
         """Serve the next entry of the order, or say why it waits."""
         entry = ranked.entry

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Reservation
-    from controllers.api.gpupool import GPUPool, Toleration
+    from controllers.api.gpupool import AllocationSpec, GPUPool, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.domain.queue.entry import Member
 
@@ -58,6 +58,7 @@ def reserves_now(pool: GPUPool) -> bool:
 
 def node_slots(seen: PoolObjects, now: float) -> dict[str, NodeSlots]:
     """By name, the nodes on which something may be free."""
+    allocation = applied(seen.pool)
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in seen.members:
         cards[device.status.node_name or ""].append(device)
@@ -75,20 +76,23 @@ def node_slots(seen: PoolObjects, now: float) -> dict[str, NodeSlots]:
             node_name=name,
             devices=devices,
             pods=pods[name],
-            allocation=applied(seen.pool),
+            allocation=allocation,
             now=now,
             tolerated=seen.tolerated,
         )
         for name, devices in cards.items()
-        if name in seen.nodes and any(_may_be_free(seen, device) for device in devices)
+        if name in seen.nodes and any(_may_be_free(device, allocation) for device in devices)
     }
 
 
-def _may_be_free(seen: PoolObjects, device: GPUDevice) -> bool:
+def _may_be_free(device: GPUDevice, allocation: AllocationSpec) -> bool:
     """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
-    status = device.status
-    taken = sum(a.slots for a in status.allocations) + sum(r.slots for r in status.reservations)
-    return taken < slots_of(device, applied(seen.pool))
+    taken = 0
+    for one in device.status.allocations:
+        taken += one.slots
+    for promise in device.status.reservations:
+        taken += promise.slots
+    return taken < slots_of(device, allocation)
 
 
 def capacities(
@@ -100,8 +104,9 @@ def capacities(
     the queue; `written`: names of cards that are being written, and cannot be given now.
     """
     totals: Counter[str] = Counter()
+    allocation = applied(seen.pool)
     for device in seen.members:
-        totals[device.status.node_name or ""] += slots_of(device, applied(seen.pool))
+        totals[device.status.node_name or ""] += slots_of(device, allocation)
     for name, total in totals.items():
         if name in seen.nodes and name not in slots:
             yield NodeCapacity(seen.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, (0, 0))

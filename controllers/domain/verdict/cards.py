@@ -1,28 +1,22 @@
-"""What each card of a pool is to one pod, and the same in numbers. Pure."""
+"""What each card of a pool is to one pod, with who has it, until when, and more of the reason. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CONFIGURED, find
 from controllers.domain.lifecycle import live
-from controllers.domain.node_fit import unmet, untolerated
 from controllers.domain.slots import blocked_by
-from controllers.domain.verdict.pool_cards import spelled_taint
-from controllers.domain.verdict.records import REASONS, CardVerdict, Room, Summary
+from controllers.domain.verdict.card_reason import own_promise, promised_here, reason_of, reason_of_free, refused_by
+from controllers.domain.verdict.records import CardVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Pod
-    from controllers.domain.node_fit import PodConstraints
     from controllers.domain.verdict.pool_cards import CardState, NodeCards
     from controllers.domain.verdict.records import Asked, CardReason
-
-_OWN: Final = frozenset(REASONS[: REASONS.index("NodeRefused")])
-"""Reasons that come before what the node says of the pod."""
 
 
 def card_verdicts(
@@ -36,35 +30,13 @@ def card_verdicts(
     return tuple(found for place in nodes.values() for found in _of_node(place, asked, holders, since, now))
 
 
-def summarize(nodes: Mapping[str, NodeCards], asked: Asked, now: float) -> Summary:
-    """The verdicts in numbers: as many as `card_verdicts` names."""
-    cards: Counter[CardReason] = Counter()
-    for place in nodes.values():
-        own = _promised_here(place, asked, now)
-        refused, of_free = _refused(place, asked.constraints), _of_free(place, asked.units, own)
-        cards.update(_reason(card, asked, refused=bool(refused), of_free=of_free, now=now) for card in place.cards)
-    return Summary(asked.units, room(nodes), {reason: cards[reason] for reason in REASONS if cards[reason]})
-
-
-def room(nodes: Mapping[str, NodeCards]) -> Room:
-    """What the nodes have left."""
-    there = nodes.values()
-    return Room(
-        total=sum(place.total for place in there),
-        free=sum(place.left for place in there),
-        most=max((place.left for place in there), default=0),
-        kept=sum(place.free - place.left for place in there),
-        most_with_kept=max((place.free for place in there), default=0),
-    )
-
-
 def _of_node(
     place: NodeCards, asked: Asked, holders: Mapping[str, Pod], since: Mapping[str, str], now: float
 ) -> Iterator[CardVerdict]:
-    own = _promised_here(place, asked, now)
-    refused, of_free = _refused(place, asked.constraints), _of_free(place, asked.units, own)
+    own = promised_here(place, asked, now)
+    refused, of_free = refused_by(place, asked.constraints), reason_of_free(place, asked.units, own)
     for card in place.cards:
-        reason = _reason(card, asked, refused=bool(refused), of_free=of_free, now=now)
+        reason = reason_of(card, asked, refused=bool(refused), of_free=of_free, now=now)
         device = card.device
         match reason:
             case "InUse":
@@ -75,34 +47,6 @@ def _of_node(
                 detail = _detail(reason, card, place, asked, refused)
                 slots = card.free if reason in ("KeptFor", "TooFewHere", "Free") else 0
                 yield CardVerdict(device.name, place.name, reason, slots, detail=detail)
-
-
-def _reason(card: CardState, asked: Asked, *, refused: bool, of_free: CardReason, now: float) -> CardReason:
-    """The first reason that holds. `of_free`: what a free card of the node is to the pod."""
-    if card.reason in _OWN:
-        return card.reason
-    if _own_promise(card.device, asked, now) is not None:
-        return "Promised"
-    if refused:
-        return "NodeRefused"
-    return of_free if card.reason == "Free" else card.reason
-
-
-def _of_free(place: NodeCards, units: int, own: int) -> CardReason:
-    """What a free card of the node is to a pod that asks for so many slots, `own` of which are promised to it here."""
-    wanted = max(1, units - own)
-    if place.left >= wanted:
-        return "Free"
-    return "KeptFor" if place.kept is not None and (place.free >= wanted or not place.left) else "TooFewHere"
-
-
-def _refused(place: NodeCards, constraints: PodConstraints) -> str:
-    """Why the node takes no pod of the pool, or not this one: the first that the scheduler would come to, in words."""
-    if place.refuses or place.node is None:
-        return place.refuses
-    first = next(iter(unmet(constraints, place.node)), "")
-    taint = untolerated(constraints, place.node) if first == "taints" else None
-    return spelled_taint(taint) if taint is not None else first
 
 
 def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked, refused: str) -> str:
@@ -150,7 +94,7 @@ def _in_use(node: str, device: GPUDevice, holders: Mapping[str, Pod], since: Map
 
 
 def _promised(node: str, device: GPUDevice, asked: Asked, now: float) -> CardVerdict:
-    own = _own_promise(device, asked, now)
+    own = own_promise(device, asked, now)
     found = own or next((each for each in device.status.reservations if live(each, now)), None)
     if found is None:  # one that is being written
         return CardVerdict(device.name, node, "Promised")
@@ -158,18 +102,3 @@ def _promised(node: str, device: GPUDevice, asked: Asked, now: float) -> CardVer
     return CardVerdict(
         device.name, node, "Promised", slots, namespace=found.namespace, pod=found.pod, until=found.expires_at
     )
-
-
-def _promised_here(place: NodeCards, asked: Asked, now: float) -> int:
-    """Slots of the node that are promised to the pod itself."""
-    if not asked.request_id:
-        return 0
-    found = (_own_promise(card.device, asked, now) for card in place.cards if card.device.status.reservations)
-    return sum(each.slots for each in found if each is not None)
-
-
-def _own_promise(device: GPUDevice, asked: Asked, now: float) -> Reservation | None:
-    if not asked.request_id or not device.status.reservations:
-        return None
-    found = (each for each in device.status.reservations if each.request_id == asked.request_id and live(each, now))
-    return next(found, None)

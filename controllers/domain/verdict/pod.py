@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
-from controllers.domain.queue.supply import capacities, node_slots
+from controllers.domain.queue.supply import node_slots
 from controllers.domain.request import units_of
 from controllers.domain.slots import named_devices
-from controllers.domain.verdict.cards import card_verdicts, summarize
-from controllers.domain.verdict.pool_cards import NodeCards, pool_cards
-from controllers.domain.verdict.records import Asked, PodVerdict
+from controllers.domain.verdict.cards import card_verdicts
+from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
+from controllers.domain.verdict.records import Asked, PodVerdict, Summary
+from controllers.domain.verdict.summary import in_order, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,9 +37,7 @@ def cards_of(
 ) -> dict[str, NodeCards]:
     """A pool's cards by node. `slots`: the nodes on which something may be free, where they are counted already."""
     counted = node_slots(seen, now) if slots is None else slots
-    every = {name: each.free for name, each in counted.items()}
-    there = capacities(seen, counted, every)
-    return pool_cards(seen.pool.name, seen.members, there, tolerated=seen.tolerated, kept=kept)
+    return pool_cards(seen.pool.name, seen.members, seen.nodes, counted, tolerated=seen.tolerated, kept=kept)
 
 
 def pod_verdict(
@@ -50,10 +50,18 @@ def pod_verdict(
     now: float,
 ) -> PodVerdict:
     """The verdict. `nodes`: what the scheduler says of the nodes; `since`: since when pods run, by key, RFC 3339."""
-    holders = _holders(seen.bound)
+    holders = (
+        _holders(seen.bound) if any(_is_unreported(card) for place in cards.values() for card in place.cards) else {}
+    )
     found = card_verdicts(cards, asked, holders, since, now)
-    summary = summarize(cards, asked, now)
+    summary = Summary(asked.units, room(cards), in_order(Counter(each.reason for each in found)))
     return PodVerdict(seen.pool.name, asked.units, tuple(nodes), found, summary)
+
+
+def _is_unreported(card: CardState) -> bool:
+    """Whether somebody has the card of whom kubelet has yet to tell."""
+    status = card.device.status
+    return card.reason == "InUse" and not (status.allocations or status.foreign_allocations)
 
 
 def _holders(bound: Iterable[Pod]) -> dict[str, Pod]:

@@ -6,7 +6,7 @@ rules decide, and this module gives their answers a name.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import Toleration
     from controllers.api.kube import Node, NodeTaint
-    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.slots import NodeSlots
     from controllers.domain.verdict.records import CardReason, Kept
 
 
@@ -40,6 +40,8 @@ class NodeCards:
     name: str
     node: Node | None
     """None where the Node is not there."""
+    is_away: bool = True
+    """Whether it is not there, or not ready."""
     free: int = 0
     """Slots that newcomers could get if nobody were before them."""
     total: int = 0
@@ -48,6 +50,8 @@ class NodeCards:
     refuses: str = ""
     """Why the node takes no pod of the pool at all, in words."""
     cards: list[CardState] = field(default_factory=list)
+    tally: Counter[CardReason] = field(default_factory=Counter)
+    """The cards by their reasons."""
 
     @property
     def left(self) -> int:
@@ -58,34 +62,40 @@ class NodeCards:
 def pool_cards(
     pool: str,
     members: Iterable[GPUDevice],
-    capacities: Iterable[NodeCapacity],
+    nodes: Mapping[str, Node],
+    slots: Mapping[str, NodeSlots],
     *,
     tolerated: Collection[Toleration],
     kept: Mapping[str, Kept],
 ) -> dict[str, NodeCards]:
     """The cards by node, both by name.
 
-    `members`: cards that are looked at; `capacities`: nodes that are there, with all their free slots; a node whose
-    `slots` name no card has none free. `tolerated`: what the pool's pods tolerate; `kept`: by node.
+    `members`: cards that are looked at, on whichever nodes; `slots`: nodes on which something may be free, counted;
+    `tolerated`: what the pool's pods tolerate; `kept`: by node.
     """
-    found: dict[str, NodeCards] = {}
-    counted: dict[str, _Counted] = {}
-    for capacity in capacities:
-        name = capacity.slots.node
-        refuses = "" if capacity.node is None else refusal(pool, capacity.node, tolerated)
-        found[name] = NodeCards(name, capacity.node, capacity.free, capacity.total, kept.get(name), refuses)
-        free_by_card = {card.device.name: card.free for card in capacity.free_cards}
-        for card in capacity.slots.cards:
-            counted[card.device.name] = _Counted(card.used, card.slots, free_by_card.get(card.device.name, 0))
     by_node: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in members:
         by_node[device.status.node_name or ""].append(device)
+    found: dict[str, NodeCards] = {}
     for name in sorted(by_node):
-        place = found.setdefault(name, NodeCards(name, None))
-        for device in sorted(by_node[name], key=lambda device: device.name):
-            seen = counted.get(device.name) or _counted(device)
-            place.cards.append(CardState(device, _reason(device, pool, place, seen), seen.free))
-    return {name: found[name] for name in sorted(found)}
+        node, counted = nodes.get(name), slots.get(name)
+        place = found[name] = NodeCards(name, node, is_away=node is None or not node.ready, kept=kept.get(name))
+        place.refuses = "" if node is None else refusal(pool, node, tolerated)
+        if counted is not None:
+            place.free = counted.free
+        known = {card.device.name: card for card in counted.cards} if counted is not None else {}
+        for device in sorted(by_node[name], key=_name):
+            card = known.get(device.name)
+            seen = _uncounted(device) if card is None else _Counted(card.used, card.slots, card.free)
+            place.total += seen.size
+            reason = _reason(device, pool, place, seen)
+            place.cards.append(CardState(device, reason, seen.free))
+            place.tally[reason] += 1
+    return found
+
+
+def _name(device: GPUDevice) -> str:
+    return device.metadata.name
 
 
 def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
@@ -112,23 +122,27 @@ class _Counted:
     free: int = 0
 
 
-def _counted(device: GPUDevice) -> _Counted:
+def _uncounted(device: GPUDevice) -> _Counted:
     """A card of which nobody counted more than that nothing is free: it has what is taken of it."""
-    used = sum(taken.slots for taken in device.status.allocations)
-    return _Counted(used, used + sum(promise.slots for promise in device.status.reservations))
+    used = promised = 0
+    for taken in device.status.allocations:
+        used += taken.slots
+    for promise in device.status.reservations:
+        promised += promise.slots
+    return _Counted(used, used + promised)
 
 
 def _reason(device: GPUDevice, pool: str, place: NodeCards, seen: _Counted) -> CardReason:
     """The first reason that holds."""
+    if seen.free > 0:
+        return "Free"  # by the count: no slot is free of a card that is kept from everybody
     status = device.status
     if (own := withheld(device, pool)) is not None:
         return own
     if seen.size == 0 and place.node is not None and not status.foreign_allocations:
         return "NotPublished"  # as the pool's nodes are configured it has no slots
-    if place.node is None or not place.node.ready:
+    if place.is_away:
         return "NodeAway"
     if place.refuses:
         return "NodeRefused"
-    if seen.free > 0:
-        return "Free"
     return "InUse" if seen.used or status.foreign_allocations else "Promised"

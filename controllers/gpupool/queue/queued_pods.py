@@ -132,7 +132,7 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
     there = capacities(view, left.nodes, left.slots, left.written)
     walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
-    room = RoundRoom(view, left.nodes, walk.left, now)
+    room = RoundRoom(view, left.nodes, walk, now)
     for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
         if decision.placements:

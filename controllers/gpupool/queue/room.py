@@ -9,41 +9,49 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from controllers.domain.verdict.cards import summarize
 from controllers.domain.verdict.pod import cards_of
 from controllers.domain.verdict.records import Asked, Kept
 from controllers.domain.verdict.shortage import counted, spelled
+from controllers.domain.verdict.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from controllers.domain.node_fit import PodConstraints
     from controllers.domain.queue.entry import Entry, Member
+    from controllers.domain.queue.serve import Walk
     from controllers.domain.slots import NodeSlots
     from controllers.domain.verdict.pool_cards import NodeCards
+    from controllers.domain.verdict.records import Summary
     from controllers.gpupool.queue.records import ObservedQueue
 
 
 class RoundRoom:
     """A pool as one walk found and left it."""
 
-    def __init__(
-        self, view: ObservedQueue, slots: Mapping[str, NodeSlots], after: Callable[[], Mapping[str, int]], now: float
-    ) -> None:
-        """`slots`: the nodes on which something was free; `after`: what the walk has left free of them, by node."""
-        self._view, self._slots, self._after, self._now = view, slots, after, now
-        self._known: dict[tuple[Asked, bool], str] = {}
+    def __init__(self, view: ObservedQueue, slots: Mapping[str, NodeSlots], walk: Walk, now: float) -> None:
+        """`slots`: the nodes on which something was free before the walk; `walk`: once it is over."""
+        self._view, self._slots, self._walk, self._now = view, slots, walk, now
+        self._known: dict[tuple[int, PodConstraints], Summary | None] = {}
 
     def spelled(self, entry: Entry, member: Member) -> str:
-        """Why an entry's pod found no cards, and what the pool's cards are to it."""
-        asked, is_gang = Asked(member.units, member.constraints), entry.gang is not None
-        if (asked, is_gang) not in self._known:
-            summary = summarize(self._cards, asked, self._now)
-            self._known[asked, is_gang] = counted(summary) if is_gang else spelled(summary)
-        return self._known[asked, is_gang]
+        """Why an entry's pod found no cards, and what the pool's cards are to it; empty where that is not known.
+
+        Pods are held against nodes by the walk alone, which bounds how much of that a namespace can cause.
+        """
+        kind = member.units, member.constraints
+        if kind not in self._known:
+            fitting, asked = self._walk.fitting(member.constraints), Asked(member.units, member.constraints)
+            made = None if fitting is None else summarize(self._cards, asked, self._now, frozenset(fitting))
+            self._known[kind] = made
+        found = self._known[kind]
+        if found is None:
+            return ""
+        return counted(found) if entry.gang is not None else spelled(found)
 
     @cached_property
     def _cards(self) -> Mapping[str, NodeCards]:
-        after = self._after()
+        after = self._walk.left()
         gone = {name: each.free - after.get(name, 0) for name, each in self._slots.items()}
         kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}
         return cards_of(self._view, kept, self._now, self._slots)

@@ -51,8 +51,8 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     message = _message(pod, pool, wait)
     if wait is not None and _says(current, wait, message):
         return draft.build()
-    if wait is not None and wait.found is not None:
-        message = f"{message}{THEN}{wait.found()}."
+    if wait is not None and wait.found is not None and (numbers := wait.found()):
+        message = f"{message}{THEN}{numbers}."
     made = condition(
         () if current is None else (current,),
         names.QUEUED,

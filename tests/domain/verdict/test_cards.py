@@ -154,9 +154,14 @@ def test_what_is_promised_to_the_pod_itself_is_its_own() -> None:
     assert [(each.reason, each.slots) for each in found.cards] == [("Promised", 1), ("Free", 1)]
 
 
-def test_a_promise_whose_time_is_over_is_in_the_way_until_it_is_taken_off_and_names_nobody() -> None:
-    found = judged(card(1, reservations=[reservation(until=NOW - 1)]), card(2)).cards
-    assert [(each.reason, each.pod) for each in found] == [("Promised", ""), ("Free", "")]
+def test_a_promise_whose_time_is_over_keeps_nobody_away() -> None:
+    assert one(card(1, reservations=[reservation(until=NOW - 1)]), card(2)).reason == "Free"
+
+
+def test_a_promise_whose_time_is_over_names_nobody_where_its_node_is_full() -> None:
+    """Nothing of the node is counted then, since what is written there takes all of it."""
+    found = one(card(1, reservations=[reservation(until=NOW - 1)]))
+    assert (found.reason, found.pod) == ("Promised", "")
 
 
 @pytest.mark.parametrize(
