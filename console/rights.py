@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -50,14 +51,8 @@ def redacted(obj: T, may_read: Callable[[str], bool]) -> T:
     returned where there is nothing to hide.
     """
     status = getattr(obj, "status", None)
-    if status is None or not is_dataclass(status) or isinstance(status, type):
-        return obj
-    changed = {
-        each.name: made
-        for each in fields(status)
-        if (made := _hidden(value := getattr(status, each.name), may_read)) is not value
-    }
-    return replace(obj, status=replace(status, **changed)) if changed else obj  # type: ignore[type-var]
+    made = _hidden(status, may_read)
+    return obj if made is status else replace(obj, status=made)  # type: ignore[type-var]
 
 
 def namespaces_of(obj: object) -> set[str]:
@@ -71,22 +66,28 @@ def namespaces_of(obj: object) -> set[str]:
 
 
 def _hidden(value: Any, may_read: Callable[[str], bool]) -> Any:
-    """A field of a status: a text, a list of records, or something that names no pod."""
+    """A value of a status, however deep it lies: the same object where nothing of it is hidden."""
     if isinstance(value, str):
         return guarded(value, may_read)
     if isinstance(value, tuple):
-        made = tuple(_entry(each, may_read) for each in value)
+        made = tuple(_hidden(each, may_read) for each in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+    if isinstance(value, Mapping):
+        found = {key: _hidden(each, may_read) for key, each in value.items()}
+        return found if any(found[key] is not each for key, each in value.items()) else value
+    if is_dataclass(value) and not isinstance(value, type):
+        return _record(value, may_read)
     return value
 
 
-def _entry(value: Any, may_read: Callable[[str], bool]) -> Any:
-    if not is_dataclass(value) or isinstance(value, type):
-        return _hidden(value, may_read)
+def _record(value: Any, may_read: Callable[[str], bool]) -> Any:
     if hasattr(value, "pod") and hasattr(value, "namespace"):
         return value if may_read(value.namespace) else _nameless(value)
-    texts = {each.name: text for each in fields(value) if isinstance(text := getattr(value, each.name), str)}
-    changed = {name: made for name, text in texts.items() if (made := guarded(text, may_read)) is not text}
+    changed = {
+        each.name: made
+        for each in fields(value)
+        if (made := _hidden(old := getattr(value, each.name), may_read)) is not old
+    }
     return replace(value, **changed) if changed else value
 
 

@@ -129,17 +129,17 @@ def _place(card: str) -> str:
 
 def as_json(found: PodVerdict) -> dict[str, Any]:
     """Every node and every card with its verdict, for programs; what is empty is left out."""
-    room = found.summary.room
+    slots = found.summary.slots
     return {
         "pool": found.pool,
         "units": found.units,
         "summary": {
             "cards": dict(found.summary.cards),
             "slots": {
-                "total": room.total,
-                "free": room.free,
-                "keptForOthers": room.kept,
-                "freeOnOneNode": room.most,
+                "total": slots.total,
+                "free": slots.free,
+                "keptForOthers": slots.kept,
+                "freeOnOneNode": slots.most,
             },
         },
         "nodes": [_node_json(each) for each in found.nodes],

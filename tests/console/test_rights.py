@@ -11,6 +11,8 @@ import pytest
 
 from console.rights import HIDDEN, Rights, redacted
 from controllers.api.gpudevice import ForeignAllocation
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE, POD
 from reliability.kit.apiserver import Server
 from tests.console.clusters import ASSIGNS, NODES, OURS, PODS, Admin, Console, console, shown
@@ -206,3 +208,18 @@ def test_nothing_is_taken_out_of_what_may_be_read_nor_copied() -> None:
     assert held.pod != promised.pod, "two pods are two"
     assert redacted(whole, Rights(frozenset(), frozenset()).may_read).status.allocations[0] == held
     assert less.status.conditions[0].message == "2 pods (a pod of another namespace, team-a/mine) have it."
+
+
+def test_a_name_that_lies_deep_in_a_status_is_taken_out_too() -> None:
+    work = {
+        "driver": "d",
+        "nodeUID": "u",
+        "phase": "Draining",
+        "since": "2026-01-01T00:00:00Z",
+        "message": f"pods use 1 of 4 cards: team-b/{SECRET}-1, team-a/mine",
+    }
+    whole = adapter(GPUNodeInventory).validate_python({"metadata": {"name": "n1"}, "status": {"driverWork": work}})
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read).status.driver_work
+    assert less is not None
+    assert less.phase == "Draining"
+    assert less.message == "pods use 1 of 4 cards: a pod of another namespace, team-a/mine"

@@ -95,7 +95,7 @@ def test_the_numbers_are_those_of_the_moment_and_are_asked_for_only_to_be_writte
     assert said(queued(**written), Wait("Waiting", 2, found=found)) is None, "a queue that moves costs no writes"
     assert asked == [""]
     assert Wait("Waiting", 2, found=found) == Wait("Waiting", 2), "no look at the queue enqueues the pod again"
-    assert said(queued(**written), Wait("Waiting", 3, found=found)) is not None
+    assert said(queued(**written), Wait("NoNodeFits", 2, found=found)) is not None
 
 
 def test_what_was_written_without_numbers_stays() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain import refusals
-from controllers.domain.verdict.shortage import room_of, shortage
+from controllers.domain.verdict.shortage import free_slots_of, shortage
 from webhook.decision.verdict import Denied
 
 if TYPE_CHECKING:
@@ -95,4 +95,4 @@ def why(wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity]
     """Why the pool has no cards for a pod now, as a part of a sentence."""
     named = (node_name, sum(node.free for node in capacities if node.slots.node == node_name)) if node_name else None
     has_affinity = bool(pool.spec.scheduling and pool.spec.scheduling.affinity)
-    return shortage(room_of(capacities), wanted.units, named=named, pool_affinity=has_affinity)
+    return shortage(free_slots_of(capacities), wanted.units, named=named, pool_affinity=has_affinity)

@@ -25,9 +25,13 @@ _OWN: Final = frozenset(REASONS[: REASONS.index("NodeRefused")])
 
 def reason_of(card: CardState, asked: Asked, *, refused: bool, of_free: CardReason, now: float) -> CardReason:
     """The first reason that holds. `of_free`: what a free card of the node is to the pod."""
-    if card.reason not in _OWN and card.device.status.reservations and own_promise(card.device, asked, now) is not None:
+    if (
+        card.verdict not in _OWN
+        and card.device.status.reservations
+        and own_promise(card.device, asked, now) is not None
+    ):
         return "Promised"
-    return reason_of_pod(card.reason, of_free, refused=refused)
+    return reason_of_pod(card.verdict, of_free, refused=refused)
 
 
 def reason_of_pod(reason: CardReason, of_free: CardReason, *, refused: bool) -> CardReason:

@@ -56,7 +56,7 @@ def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked,
             return status.pool_ref.name if status.pool_ref is not None else "in no pool"
         case "NotPublished":
             configured = find(status.conditions, CONFIGURED)
-            return configured.reason if configured is not None else ""
+            return f"{configured.reason}" if configured is not None else ""
         case "NodeRefused":
             return refused
         case "KeptFor":
@@ -65,7 +65,7 @@ def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked,
             return f"{place.left} of {asked.units}"
         case _:
             blocking = blocked_by(card.device)
-            return blocking.reason if blocking is not None else ""
+            return f"{blocking.reason}" if blocking is not None else ""
 
 
 def _in_use(node: str, device: GPUDevice, holders: Mapping[str, Pod], since: Mapping[str, str]) -> CardVerdict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -12,8 +11,8 @@ from controllers.domain.request import units_of
 from controllers.domain.slots import named_devices
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
-from controllers.domain.verdict.records import Asked, PodVerdict, Summary
-from controllers.domain.verdict.summary import in_order, room
+from controllers.domain.verdict.records import Asked, PodVerdict
+from controllers.domain.verdict.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,14 +53,14 @@ def pod_verdict(
         _holders(seen.bound) if any(_is_unreported(card) for place in cards.values() for card in place.cards) else {}
     )
     found = card_verdicts(cards, asked, holders, since, now)
-    summary = Summary(asked.units, room(cards), in_order(Counter(each.reason for each in found)))
+    summary = summarize(cards, asked, now)
     return PodVerdict(seen.pool.name, asked.units, tuple(nodes), found, summary)
 
 
 def _is_unreported(card: CardState) -> bool:
     """Whether somebody has the card of whom kubelet has yet to tell."""
     status = card.device.status
-    return card.reason == "InUse" and not (status.allocations or status.foreign_allocations)
+    return card.verdict == "InUse" and not (status.allocations or status.foreign_allocations)
 
 
 def _holders(bound: Iterable[Pod]) -> dict[str, Pod]:

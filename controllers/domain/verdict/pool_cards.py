@@ -29,7 +29,7 @@ class CardState:
     """A card, and the first reason that keeps it from every newcomer; `Free` where none does."""
 
     device: GPUDevice
-    reason: CardReason
+    verdict: CardReason
     free: int = 0
 
 

@@ -110,7 +110,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeSlots:
     """Slots of a pool, by what its nodes have left for newcomers."""
 
     total: int = 0
@@ -129,7 +129,7 @@ class Summary:
 
     units: int
     """Slots that the pod asks for."""
-    room: Room
+    slots: FreeSlots
     cards: Mapping[CardReason, int]
     """How many cards have a verdict, by it."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.domain.verdict.records import REASONS, Room
+from controllers.domain.verdict.records import REASONS, FreeSlots
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.records import CardReason, Summary
 
 
-def room_of(capacities: Iterable[NodeCapacity]) -> Room:
+def free_slots_of(capacities: Iterable[NodeCapacity]) -> FreeSlots:
     """What the nodes of a pool have left in slots; of each those that are kept count apart."""
     total = free = most = kept = both = 0
     for capacity in capacities:
@@ -26,7 +26,7 @@ def room_of(capacities: Iterable[NodeCapacity]) -> Room:
         kept += capacity.reserved_for_pending
         most = max(most, capacity.free)
         both = max(both, capacity.free + capacity.reserved_for_pending)
-    return Room(total, free, most, kept, both)
+    return FreeSlots(total, free, most, kept, both)
 
 
 THEN: Final = " When this was written: "
@@ -36,7 +36,7 @@ ADMITTED: Final = "pods that were admitted earlier and are still waiting to be s
 
 
 def shortage(
-    room: Room,
+    slots: FreeSlots,
     units: int,
     *,
     named: tuple[str, int] | None = None,
@@ -48,17 +48,17 @@ def shortage(
     `named`: the node that the pod itself names, with the slots that are free there; `pool_affinity`: whether the pool
     adds a node affinity of its own; `before`: whom free slots are kept for.
     """
-    if not room.total:
+    if not slots.total:
         return "no card has been assigned to it yet"
-    if room.kept and room.most_with_kept >= units > room.most:
-        return f"{room.kept} free ones are kept for {before}"
-    if room.most >= units:
+    if slots.kept and slots.most_with_kept >= units > slots.most:
+        return f"{slots.kept} free ones are kept for {before}"
+    if slots.most >= units:
         if named is not None and named[1] < units:
             return f"the pod names node {short(named[0])} (spec.nodeName), which has {named[1]} free"
         pools = " or the pool's affinity" if pool_affinity else ""
         return f"the nodes with enough free ones do not match the pod's node selector, affinity or tolerations{pools}"
-    if room.free >= units:
-        return f"a pod's cards are on one node, and no node has more than {room.most} free"
+    if slots.free >= units:
+        return f"a pod's cards are on one node, and no node has more than {slots.most} free"
     return "there are not enough free ones"
 
 
@@ -92,4 +92,4 @@ def counted(summary: Summary) -> str:
 
 def spelled(summary: Summary) -> str:
     """The sentence with the counts, of a pod in the queue."""
-    return f"{shortage(summary.room, summary.units, before='pods that are before it')} ({counted(summary)})"
+    return f"{shortage(summary.slots, summary.units, before='pods that are before it')} ({counted(summary)})"

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from controllers.domain.verdict.card_reason import promised_here, reason_of, reason_of_free, reason_of_pod, refused_by
-from controllers.domain.verdict.records import REASONS, Room, Summary
+from controllers.domain.verdict.records import REASONS, FreeSlots, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -32,7 +32,7 @@ def summarize(
             continue
         for reason, number in place.tally.items():
             cards[reason_of_pod(reason, of_free, refused=not fits)] += number
-    return Summary(asked.units, room(nodes), in_order(cards))
+    return Summary(asked.units, free_slots(nodes), in_order(cards))
 
 
 def in_order(counted: Mapping[CardReason, int]) -> dict[CardReason, int]:
@@ -40,10 +40,10 @@ def in_order(counted: Mapping[CardReason, int]) -> dict[CardReason, int]:
     return {reason: counted[reason] for reason in REASONS if counted.get(reason)}
 
 
-def room(nodes: Mapping[str, NodeCards]) -> Room:
+def free_slots(nodes: Mapping[str, NodeCards]) -> FreeSlots:
     """What the nodes have left."""
     there = nodes.values()
-    return Room(
+    return FreeSlots(
         total=sum(place.total for place in there),
         free=sum(place.left for place in there),
         most=max((place.left for place in there), default=0),

@@ -29,10 +29,10 @@ from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.queue.whole_gangs import group_gangs
 from controllers.domain.request import units_of
 from controllers.gpupool.queue.card_reservations import add_reservations, reservation, take_back
+from controllers.gpupool.queue.numbers import QueueNumbers
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
 from controllers.gpupool.queue.release import release
-from controllers.gpupool.queue.room import RoundRoom
 from controllers.gpupool.queue.scale_up import scale_up
 from controllers.gpupool.queue.wait import Wait
 from controllers.runtime.plan import PlanBuilder
@@ -132,7 +132,7 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
     there = capacities(view, left.nodes, left.slots, left.written)
     walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
-    room = RoundRoom(view, left.nodes, walk, now)
+    numbers = QueueNumbers(view, left.nodes, walk, now)
     for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
         if decision.placements:
@@ -141,7 +141,7 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
         limit = policy.share(each.entry.namespace).limit
         detail = f" ({limit}, spec.queue.namespaces)" if decision.outcome == "OverLimit" else ""
         for member in each.entry.members:
-            found = None if decision.outcome == "OverLimit" else partial(room.spelled, each.entry, member)
+            found = None if decision.outcome == "OverLimit" else partial(numbers.spelled, each.entry, member)
             reasons[member.key] = Wait(decision.outcome, member.units, detail, found)
         waiting.append(decision)
     status = queue_status([decision.entry for decision in waiting])

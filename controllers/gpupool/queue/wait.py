@@ -6,7 +6,7 @@ within a second of its creation never has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
@@ -49,10 +49,6 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     if wait is None and (current is None or is_gated(pod.spec)):
         return draft.build()
     message = _message(pod, pool, wait)
-    if wait is not None and _says(current, wait, message):
-        return draft.build()
-    if wait is not None and wait.found is not None and (numbers := wait.found()):
-        message = f"{message}{THEN}{numbers}."
     made = condition(
         () if current is None else (current,),
         names.QUEUED,
@@ -61,11 +57,14 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
         message=message,
         now=stamp(now),
     )
-    if made == current:
+    if made == _without_numbers(current, wait, message):
         return draft.build()
     if current is None and (early := begun(pod.metadata.creation_timestamp, now) + SETTLE - now) > 0:
         draft.requeue_within(early)
         return draft.build()
+    if wait is not None and wait.found is not None and (numbers := wait.found()):
+        message = f"{message}{THEN}{numbers}."
+        made = replace(made, message=message[:MESSAGE_MAX])
     about = ref(POD, pod)
     draft.add(Apply(about, {"status": {"conditions": [to_json(made)]}}, "status"))
     event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
@@ -73,11 +72,11 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     return draft.build()
 
 
-def _says(current: Condition | None, wait: Wait, message: str) -> bool:
-    """Whether the pod is said to wait for this reason already; what was counted then may be otherwise by now."""
-    if current is None or (current.status, current.reason) != ("True", wait.cause):
-        return False
-    return current.message == message[:MESSAGE_MAX] or current.message.startswith(f"{message}{THEN}")
+def _without_numbers(current: Condition | None, wait: Wait | None, message: str) -> Condition | None:
+    """The condition as it was written, but for the numbers of that moment: of all else in it the reason tells."""
+    if current is None or wait is None or wait.found is None:
+        return current
+    return replace(current, message=message[:MESSAGE_MAX])
 
 
 _SENTENCES: Final[dict[Cause, str]] = {

@@ -246,4 +246,4 @@ def test_numbers_and_placement_agree_with_the_verdicts(nodes: list[Any], units: 
     wants = PodConstraints(None, (), None, ())
     could = candidate_nodes(there, PoolRequest("a", units), wants, PlacementPolicy("BinPack", "zone"), "seed")
     assert {each.node for each in made.cards if each.reason == "Free"} == {each.name for each, _ in could}
-    assert made.summary.room.most >= max((left[each.name] for each, _ in could), default=0)
+    assert made.summary.slots.most >= max((left[each.name] for each, _ in could), default=0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controllers.gpupool.queue.records import ObservedQueue
 
 
-class RoundRoom:
+class QueueNumbers:
     """A pool as one walk found and left it."""
 
     def __init__(self, view: ObservedQueue, slots: Mapping[str, NodeSlots], walk: Walk, now: float) -> None:
