@@ -10,6 +10,8 @@ from controllers.api import names
 from controllers.api.meta import Condition, KubeObject, ObjectMeta, keeping
 from controllers.api.record import Atomic, Timestamp, map_list, record
 
+HISTORY_MAX: Final = 16
+"""Ended tenancies that a card keeps, the newest."""
 SLOTS_MAX = 64
 """Slots that a card can have, however it is shared or divided; agents write them, so the API server bounds them."""
 Fault = Literal["CardLost", "ValidationFailed", "CriticalXid", "DoubleBitEcc", "RowRemapFailure", "Overheated"]
@@ -24,6 +26,7 @@ Offer = Literal[
     "PoolUnknown",
     "KeptOut",
 ]
+TenancyEnd = Literal["Finished", "Failed", "Evicted", "Deleted", "Lost"]
 DeviceState = Literal["Unassigned", "Reserved", "Assigned", "Faulted"]
 
 
@@ -97,6 +100,26 @@ class ForeignAllocation:
     """Name of the container."""
     resource: Annotated[str, Field(max_length=317)]
     """The extended resource, such as nvidia.com/gpu; for what a ResourceClaim gave, the name of its DRA driver."""
+
+
+@record
+class Tenancy:
+    """A pod that had the card, and no longer has it."""
+
+    pool: Annotated[str, Field(max_length=63)]
+    """Pool through which the pod had the card."""
+    namespace: Annotated[str, Field(max_length=63)]
+    """Namespace of the pod."""
+    pod: Annotated[str, Field(max_length=253)]
+    """Name of the pod."""
+    uid: Annotated[str, Field(max_length=128)]
+    """UID of the pod."""
+    since: Timestamp
+    """When kubelet began with the pod; where that is not known, when the pod was first seen to have the card."""
+    until: Timestamp
+    """When kubelet was seen to have taken the card back."""
+    ended: TenancyEnd
+    """How it ended. Lost: the card went from under a pod that had not ended."""
 
 
 MIG_WORK: Final = ("Waiting", "Applying")
@@ -268,6 +291,8 @@ class GPUDeviceStatus:
     """What kubelet says that the card serves."""
     foreign_allocations: Annotated[tuple[ForeignAllocation, ...], Field(max_length=64), Atomic] = ()
     """Who has the card by resources that are not the module's: while there is one, the card is offered to nobody."""
+    history: Annotated[tuple[Tenancy, ...], Field(max_length=HISTORY_MAX), Atomic] = ()
+    """Pods that had the card, the newest last; of pools in mode TimeSlice none."""
     mig_apply: MigApply | None = None
     """Result of the last MIG work."""
     hardware: Hardware | None = None

@@ -39,6 +39,15 @@ RESERVATION = {
     "requestID": "r", "namespace": "default", "pod": "p", "slots": 1, "since": NOW, "expiresAt": NOW, "seen": False
 }  # fmt: skip
 ALLOCATION = body(allocation())
+TENANCY = {
+    "pool": "a",
+    "namespace": "default",
+    "pod": "p",
+    "uid": "u",
+    "since": "2026-01-01T00:00:00Z",
+    "until": "2026-01-01T01:00:00Z",
+    "ended": "Finished",
+}
 ELSEWHERE = {"namespace": "default", "pod": "p", "container": "c", "resource": "nvidia.com/gpu"}
 DEVICE = Kind(
     "gpudevices",
@@ -62,6 +71,7 @@ DEVICE = Kind(
         "published": (body(published("a")), (PLUGIN,)),
         "allocations": ([ALLOCATION], (PLUGIN,)),
         "foreignAllocations": ([ELSEWHERE], (PLUGIN,)),
+        "history": ([TENANCY], (POOL,)),
         "migApply": ({"version": "1", "phase": "Done"}, (MIG,)),
     },
     {
