@@ -11,6 +11,8 @@ PROFILE ?=
 BENCH_NODES ?= 500
 BENCH_LARGE ?= 2000
 SOAK_MINUTES ?= 30
+AGREEMENT_PODS ?= 10000
+SEED ?= 1
 T ?=
 
 .PHONY: help
@@ -166,6 +168,10 @@ bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
 .PHONY: soak
 soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/dev/reliability.md)
 	@$(PY) -m reliability.soak --minutes $(SOAK_MINUTES)
+
+.PHONY: agreement
+agreement: venv ## how often the verdicts on nodes agree with the real scheduler; AGREEMENT_PODS=10000 SEED=1
+	@$(PY) -m reliability.agreement --pods $(AGREEMENT_PODS) --seed $(SEED)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows
