@@ -22,6 +22,7 @@ from reliability.bench import (
     change,
     churn,
     coldstart,
+    drain,
     drivers,
     gangs,
     large,
@@ -31,6 +32,7 @@ from reliability.bench import (
     pools,
     queue,
     roll,
+    strata,
     table,
 )
 from reliability.bench.rows import Result, Row, Sizes
@@ -50,6 +52,8 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "pools": pools.measure,
     "drivers": drivers.measure,
     "roll": roll.measure,
+    "drain": drain.measure,
+    "strata": strata.measure,
     "webhook": admission.measure,
     "burst": burst.measure,
     "queue": queue.measure,
