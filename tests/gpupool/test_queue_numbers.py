@@ -41,7 +41,7 @@ def test_no_name_of_another_namespace_is_in_it() -> None:
     pool.reserve("n1-0", "secret")
     pool.queues("p")
     text = found(pool, "p")
-    assert text == "there are not enough free ones (1 card: 1 promised)"
+    assert text == "1 card: 1 promised"
 
 
 def test_nodes_that_refuse_the_pod_are_counted_as_such() -> None:
