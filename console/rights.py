@@ -85,7 +85,7 @@ def _hidden(value: Any, may_read: Callable[[str], bool], salt: bytes) -> Any:
 def _record(value: Any, may_read: Callable[[str], bool], salt: bytes) -> Any:
     if isinstance(value, FACTS):
         return value
-    names = _names(type(value))
+    names = _names(value.__class__)
     if "pod" in names and "namespace" in names:
         return value if may_read(value.namespace) else _nameless(value, salt)
     changed = {
