@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 30.0
 """Seconds in which the end of a pod must be seen after that of its allocation; they come by different watches."""
-EVICTED: Final = frozenset({"Evicted", "Preempting", "Terminated", "NodeShutdown"})
-"""Reasons of a failed pod that was made to end by kubelet."""
 
 
 @dataclass(slots=True)
@@ -151,11 +149,12 @@ def _record(uid: str, tenant: _Tenant, over: float, end: TenancyEnd) -> Tenancy:
 
 def _end_of(pod: Pod, *, is_gone: bool) -> TenancyEnd | None:
     """How a pod ends, as far as it shows; None while it does not end."""
+    # Kubernetes' controllers, its eviction API and kubelet all mark with it what does not end by itself.
     disrupted = any(c.type == "DisruptionTarget" and c.status == "True" for c in pod.status.conditions)
     if pod.metadata.deletion_timestamp is None and pod.status.phase == "Succeeded":
         return "Finished"
     if pod.metadata.deletion_timestamp is None and pod.status.phase == "Failed":
-        return "Evicted" if disrupted or pod.status.reason in EVICTED else "Failed"
+        return "Evicted" if disrupted else "Failed"
     if pod.metadata.deletion_timestamp is not None or is_gone:
         return "Evicted" if disrupted else "Deleted"
     return None

@@ -68,7 +68,10 @@ def history(cluster: Counting) -> tuple[Tenancy, ...]:
 ENDS: dict[str, tuple[dict[str, Any], str]] = {
     "it succeeded": ({"phase": "Succeeded"}, "Finished"),
     "it failed": ({"phase": "Failed"}, "Failed"),
-    "kubelet evicted it": ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+    "kubelet evicted it": (
+        {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        "Evicted",
+    ),
     "it was evicted by the API": (
         {"deleted": True, "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
         "Evicted",
