@@ -11,6 +11,8 @@ PROFILE ?=
 BENCH_NODES ?= 500
 BENCH_LARGE ?= 2000
 SOAK_MINUTES ?= 30
+AGREEMENT_PODS ?= 10000
+SEED ?= 1
 T ?=
 
 .PHONY: help
@@ -82,6 +84,10 @@ e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped 
 e2e-tools: ## install what `make e2e` needs of Debian, and busybox for the toolkit's scripts
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap busybox
 
+.PHONY: browser-tools
+browser-tools: ## install Debian's chromium, with which the console's page is tested
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends chromium fonts-dejavu-core
+
 .PHONY: gpu
 gpu: venv ## the node agent on this machine's own cards, CUDA too; reads only, keeps a recording; "not run" where there is none
 	@$(PY) -m tests.gpu $(T)
@@ -124,6 +130,7 @@ check: venv ## style, types, layers, purity, generated files, that every test ca
 	@$(PY) -m tools.docs --check
 	@$(call quietly,$(PY) -m pytest --collect-only --quiet)
 	@$(PY) -m tools.images.lock --check
+	@$(PY) -m tools.vendored
 	@$(PY) -m tools.dashboards --check
 
 .PHONY: generate
@@ -141,6 +148,11 @@ format: venv ## put the code into its form
 up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1; DRIVER=1 brings drivers
 	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)" $(if $(DRIVER),--driver)
 
+.PHONY: console
+console: venv ## the console in a browser, over a simulated cluster that is started where none is up; `make down` ends that
+	@$(PY) -m sim status >/dev/null || $(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)" $(if $(DRIVER),--driver)
+	@KUBECONFIG=.run/kubeconfig $(PY) -m kubectl_gpu console
+
 .PHONY: down
 down: venv ## end that cluster and remove its data
 	@$(PY) -m sim down
@@ -156,6 +168,10 @@ bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
 .PHONY: soak
 soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/dev/reliability.md)
 	@$(PY) -m reliability.soak --minutes $(SOAK_MINUTES)
+
+.PHONY: agreement
+agreement: venv ## how often the verdicts on nodes agree with the real scheduler; AGREEMENT_PODS=10000 SEED=1
+	@$(PY) -m reliability.agreement --pods $(AGREEMENT_PODS) --seed $(SEED)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows

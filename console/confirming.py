@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from console.feed import Feed
     from controllers.runtime.client import Client
 
-MANAGER: Final = "gpu-console"
-"""Field manager of the annotation."""
 CARDS_MAX: Final = 512
 """Cards of one request."""
 AT_ONCE: Final = 8
@@ -62,7 +60,7 @@ async def confirm(wish: Wish, client: Client, feed: Feed, *, sees_cards: bool) -
         body = {"metadata": {**about, "annotations": {names.ASSIGNMENT: wish.pool}}}
         async with turn:
             try:
-                await client.merge(GPUDEVICE, card, body, manager=MANAGER)
+                await client.merge(GPUDEVICE, card, body, manager=names.CONSOLE)
             except ApiError as error:
                 return _refused(card, error.status, describe_fault(error))
             except RuntimeFault as error:

@@ -16,7 +16,7 @@ from console.kinds import PODS, PODS_LABEL, WHOLE
 from console.rights import namespaces_of
 from controllers.api import names
 from controllers.api.meta import KubeObject
-from controllers.api.resources import GPUDEVICE
+from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.explain.faults import describe_fault
 from controllers.runtime.errors import ApiError, Forbidden, RuntimeFault
 from controllers.runtime.listing import Scope, WatchSettings, page_size
@@ -125,7 +125,8 @@ class Feed:
     async def _unanswered(self) -> str:
         """Why the API server cannot be asked anything; empty where it can."""
         try:
-            await self._client.request("GET", "/version", timeout=PROBE)
+            # A quorum read that the console may make; who may not is answered, too.
+            await self._client.request("GET", GPUPOOL.path(), query={"limit": "1"}, timeout=PROBE)
         except ApiError as error:
             return describe_fault(error) if error.status == UNAUTHORIZED or error.status >= SERVER_ERROR else ""
         except RuntimeFault as error:

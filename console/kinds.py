@@ -1,4 +1,4 @@
-"""The kinds that the console reads: what of them, and by which record. Pure."""
+"""The kinds that the console reads: what of them, and by which record."""
 
 from __future__ import annotations
 

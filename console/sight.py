@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from console.kinds import PODS, WHOLE, named
@@ -20,6 +21,7 @@ class Sight:
 
     def __init__(self, feed: Feed, rights: Rights) -> None:
         self._feed, self.rights = feed, rights
+        self._salt = token_bytes(16)
         self._made: dict[str, dict[str, tuple[Any, Any]]] = {}
 
     def seen(self) -> Seen:
@@ -54,6 +56,6 @@ class Sight:
         for obj in store:
             before = known.get(obj.name)
             kept = before is not None and before[0] is obj
-            made[obj.name] = before if kept and before is not None else (obj, redacted(obj, may_read))
+            made[obj.name] = before if kept and before is not None else (obj, redacted(obj, may_read, self._salt))
         self._made[kind] = made
         return {name: shown for name, (_, shown) in made.items()}

@@ -188,6 +188,22 @@ spec:
     {{- end }}
     {{- end }}
   {{- end }}
+  {{- if hasKey .ports "pages" }}
+  # Pages, from the proxy that knows who looks; who reaches them without is nobody, and gets 401.
+  - from:
+    {{- with .root.Values.gpuControlPlane.console.reachedFrom }}
+    - namespaceSelector:
+        matchExpressions:
+        - key: kubernetes.io/metadata.name
+          operator: In
+          values: {{ . | toJson }}
+    {{- else }}
+    - namespaceSelector: {}
+    {{- end }}
+    ports:
+    - protocol: TCP
+      port: pages
+  {{- end }}
   # Metrics, from pods of the cluster that may read them. Probes come from the node and are always let through.
   - from:
     {{- if $from }}

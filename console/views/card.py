@@ -1,4 +1,4 @@
-"""The page Card: what it is, its conditions, who has it and had it, its health, and commands to copy. Pure."""
+"""The page Card: what it is, its conditions, who has it, its health, and commands to copy. Pure."""
 
 from __future__ import annotations
 

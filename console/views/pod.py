@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from console.views.common import cells_of, explanation_row, less, missing, notes
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from console.records import Row, Seen
     from controllers.api.gpudevice import GPUDevice
+    from controllers.explain.queue import Queue
+    from controllers.explain.queue_order import QueueSeen
     from controllers.explain.records import SeenPod
 
 
@@ -34,16 +37,32 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     if found is None:
         known = seen.pods if seen.may_read(namespace) else ()
         return missing("Pod", key, known) | notes(seen, "Pod")
-    row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, now)), seen)
-    return {"pod": row} | _verdicts(found, seen, now) | notes(seen, "GPUDevice", "Node", "GPUPool")
+    queue = _queue(found, seen, now)
+    row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, queue, now)), seen)
+    return {"pod": row} | _verdicts(found, seen, queue) | notes(seen, "GPUDevice", "Node", "GPUPool")
 
 
-def _verdicts(pod: SeenPod, seen: Seen, now: float) -> dict[str, Row]:
-    """What each card of its pool is to a pod that has none yet; nothing where cards or nodes may not be read."""
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The queue of a pod's pool, and what it was computed from."""
+
+    objects: QueueSeen
+    queue: Queue
+
+
+def _queue(pod: SeenPod, seen: Seen, now: float) -> _Queue | None:
+    """Of a pod that is on no node yet; None of others, and where there is no such pool."""
     pool = seen.pools.get(pod_pool(pod))
-    if pool is None or pod.node is not None or pod.finished or "GPUDevice" in seen.refused:
+    if pool is None or pod.node is not None or pod.finished:
+        return None
+    return _Queue(queue_seen(pool, seen, now, every_node=True), observed_queue(pool, seen, now))
+
+
+def _verdicts(pod: SeenPod, seen: Seen, queue: _Queue | None) -> dict[str, Row]:
+    """What each card of its pool is to a pod that has none yet; nothing where cards or nodes may not be read."""
+    if queue is None or "GPUDevice" in seen.refused:
         return {}
-    verdict = verdict_of(queue_seen(pool, seen, now), observed_queue(pool, seen, now), pod, ())
+    verdict = verdict_of(queue.objects, queue.queue, pod, ())
     return verdict_rows(verdict, seen) if verdict is not None else {}
 
 
@@ -63,13 +82,13 @@ def _pod(pod: SeenPod) -> Row:
     )
 
 
-def _seen(pod: SeenPod, seen: Seen, now: float) -> explain.PodSeen:
+def _seen(pod: SeenPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
     """The pod with all that its cards depend on; events are not watched, and are nothing that is missing here."""
     name = pod_pool(pod)
     pool = seen.pools.get(name)
     refused = {kind: Unreadable(why) for kind, why in seen.refused.items()}
     where = pod.node or next((card.status.node_name for card in _promised(pod, seen)), None) or ""
-    queue = observed_queue(pool, seen, now) if pool is not None and is_queued(pod) else None
+    waits = queue if is_queued(pod) else None
     return explain.PodSeen(
         pod=pod,
         pool=refused.get("GPUPool") or pool,
@@ -78,8 +97,8 @@ def _seen(pod: SeenPod, seen: Seen, now: float) -> explain.PodSeen:
         inventory=refused.get("GPUNodeInventory") or seen.inventories.get(where),
         events=(),
         now=now,
-        queue=queue,
-        misfit=explain_misfit(queue_seen(pool, seen, now), pod) if pool is not None and is_queued(pod) else "",
+        queue=waits.queue if waits is not None else None,
+        misfit=explain_misfit(waits.objects, pod) if waits is not None else "",
     )
 
 

@@ -39,8 +39,8 @@ def units(pod: SeenPod, pool: str) -> int:
         return 0
 
 
-def queue_seen(pool: GPUPool, seen: Seen, now: float) -> QueueSeen:
-    """What the pool's queue is computed from."""
+def queue_seen(pool: GPUPool, seen: Seen, now: float, *, every_node: bool = False) -> QueueSeen:
+    """What the pool's queue is computed from; `every_node`: with nodes that lack the pool's label, to say so."""
     members = tuple(card for card in seen.cards.values() if card.home == pool.name)
     tainting = [each for each in seen.pools.values() if wanted(each)]
 
@@ -55,7 +55,7 @@ def queue_seen(pool: GPUPool, seen: Seen, now: float) -> QueueSeen:
         members=members,
         nodes_read=Unreadable(refused)
         if refused is not None
-        else {name: node for name, node in seen.nodes.items() if label in node.metadata.labels},
+        else {name: node for name, node in seen.nodes.items() if every_node or label in node.metadata.labels},
         tolerated=tolerated(pool, tainting, nodes_of, seen.nodes.get),
         now=now,
     )

@@ -54,6 +54,22 @@ class ControllersInstallation:
 
 
 @record
+class ConsoleInstallation:
+    """The console in the browser (`gpu-console`)."""
+
+    enabled: bool = False
+    """Whether it runs, behind a proxy that passes users' tokens on. With plain Helm: a value of the chart."""
+    reached_from: Annotated[list[Annotated[str, Field(min_length=1, max_length=63)]], Atomic] = Field(
+        default_factory=list
+    )
+    """Namespaces whose pods may reach it, such as the proxy's; empty: all. With plain Helm: a value of the chart."""
+    served_as: Annotated[list[Annotated[str, Field(min_length=1, max_length=253)]], Atomic] = Field(
+        default_factory=list
+    )
+    """Names (header Host) under which it answers; empty: any. With plain Helm: a value of the chart."""
+
+
+@record
 class ApiServerAddress:
     """Address of the API server for node agents where the cluster's own Service is not routed."""
 

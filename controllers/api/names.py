@@ -153,6 +153,8 @@ POOL_CONTROLLER: Final = "gpupool-controller"
 WEBHOOK: Final = "gpu-admission-webhook"
 DRIVER_CONTROLLER: Final = "gpu-driver-controller"
 """The optional fifth process: drivers on nodes (setting `driver.enabled`)."""
+CONSOLE: Final = "gpu-console"
+"""The pages in the cluster (setting `console.enabled`), and the field manager of cards that are assigned there."""
 WEBHOOK_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - the name of a Secret, not one
 REGISTRY_SECRET: Final = "deckhouse-registry"  # noqa: S105 - as above
 """With what the module's own images are pulled, where its registry wants to know (templates/registry-secret.yaml)."""

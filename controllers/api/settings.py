@@ -17,6 +17,7 @@ from controllers.api.conversions import LATEST, convert
 from controllers.api.duration import Duration, duration
 from controllers.api.gpupool import LABEL_KEY, LABEL_KEY_MAX
 from controllers.api.installation import (
+    ConsoleInstallation,
     ControllersInstallation,
     NFDCoverageInstallation,
     NodeAgentInstallation,
@@ -264,6 +265,8 @@ class Settings:
     """The admission webhook."""
     controllers: ControllersInstallation = Field(default_factory=ControllersInstallation)
     """The four processes."""
+    console: ConsoleInstallation = Field(default_factory=ConsoleInstallation)
+    """The console in the browser (`gpu-console`)."""
     nfd_coverage: NFDCoverageInstallation = Field(default_factory=NFDCoverageInstallation)
     """The CronJob that compares nodes' labels and cards with what is expected."""
     node_agent: NodeAgentInstallation = Field(default_factory=NodeAgentInstallation)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from controllers.api.kube import Container, Pod, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta, keeping
 from controllers.api.record import record
+from controllers.api.selector import LabelSelector
 from controllers.api.tenant import Affinity, TenantSpec
 
 DECIDING_VOLUMES: Final = (
@@ -43,18 +44,25 @@ class WholeContainer(Container):
     ports: tuple[ContainerPort, ...] = ()
 
 
-def _requires(found: Any) -> bool:
-    return (
-        found if isinstance(found, bool) else bool((found or {}).get("requiredDuringSchedulingIgnoredDuringExecution"))
-    )
+@record
+class PodTerm:
+    """Other pods that a pod must be near to, or away from."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+def _required(found: Any) -> Any:
+    return found.get("requiredDuringSchedulingIgnoredDuringExecution") or () if isinstance(found, dict) else found or ()
 
 
 @record
 class WholeAffinity(Affinity):
-    """A pod's affinity, with whether it demands anything of other pods."""
+    """A pod's affinity, with what it demands of other pods."""
 
-    pod_affinity: Annotated[bool, BeforeValidator(_requires)] = False
-    pod_anti_affinity: Annotated[bool, BeforeValidator(_requires)] = False
+    pod_affinity: Annotated[tuple[PodTerm, ...], BeforeValidator(_required)] = ()
+    pod_anti_affinity: Annotated[tuple[PodTerm, ...], BeforeValidator(_required)] = ()
 
 
 @record
@@ -117,6 +125,6 @@ class WholeStatus(PodStatus):
 class WholePod(Pod):
     """A pod with everything by which the scheduler decides."""
 
-    metadata: Annotated[ObjectMeta, keeping(frozenset(), frozenset())] = Field(default_factory=ObjectMeta)
+    metadata: Annotated[ObjectMeta, keeping(frozenset())] = Field(default_factory=ObjectMeta)
     spec: WholeSpec = Field(default_factory=WholeSpec)
     status: WholeStatus = Field(default_factory=WholeStatus)

@@ -18,8 +18,9 @@ LONGEST: Final = 64
 """Characters of a quantity: what a stranger sends to the webhook's port may be of megabytes."""
 NANO: Final = 10**9
 """Nanos in one: the finest that Kubernetes keeps of a quantity."""
-_MOST = (2**63 - 1) * NANO
-_DIGITS = 19  # of the largest number before the point
+INT64: Final = 2**63 - 1
+"""The most that Kubernetes counts."""
+_DIGITS = 20  # more, before the point or behind it, than any number has that counts
 
 
 def number(text: str) -> Decimal:
@@ -34,7 +35,10 @@ def number(text: str) -> Decimal:
 
 @lru_cache(maxsize=8192)
 def nanos(quantity: str | int) -> int:
-    """A quantity in billionths, rounded up and no more than 64 bits of whole ones; raises ValueError."""
+    """A quantity in billionths, rounded up; raises ValueError.
+
+    One with a binary suffix is no more than 64 bits of whole ones; a decimal one may be.
+    """
     if isinstance(quantity, int):
         return quantity * NANO
     value = number(quantity) if len(quantity) <= LONGEST else Decimal("NaN")
@@ -42,8 +46,9 @@ def nanos(quantity: str | int) -> int:
         msg = f"{quantity[:LONGEST]!r} is no quantity"
         raise ValueError(msg)
     if value.adjusted() > _DIGITS:
-        return _MOST if value > 0 else -_MOST
+        value = Decimal(10**_DIGITS).copy_sign(value)  # 1e300000 spelled out would hold the process for seconds
     if value and value.adjusted() < -_DIGITS:
         return 1 if value > 0 else 0
     exact = Fraction(value) * NANO
-    return max(-_MOST, min(_MOST, -(-exact.numerator // exact.denominator)))
+    found = -(-exact.numerator // exact.denominator)
+    return max(-INT64 * NANO, min(INT64 * NANO, found)) if quantity.endswith("i") else found

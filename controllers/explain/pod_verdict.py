@@ -56,10 +56,11 @@ def node_verdicts(
 
     `pods`: all of the cluster; where nobody may list them, no node fits for sure. `added`: what the pool adds.
     """
-    demands = Demands.of(pod, added)
+    others = [] if isinstance(pods, Unreadable) else [each for each in pods if each.metadata.uid != pod.metadata.uid]
+    demands = Demands.of(pod, added, others=[each for each in others if each.node])
     here: dict[str, list[WholePod]] = {name: [] for name in nodes}
-    for each in () if isinstance(pods, Unreadable) else pods:
-        if each.node in here and each.metadata.uid != pod.metadata.uid:
+    for each in others:
+        if each.node in here:
             here[each.node].append(each)
     found: list[NodeVerdict] = []
     for name in sorted(nodes):

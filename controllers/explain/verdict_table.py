@@ -56,7 +56,8 @@ def _verdict(node: NodeVerdict | None, cards: Sequence[CardVerdict], resource: s
     if node is not None and others:
         return node.detail if node.detail and node.reason != "NodeResourcesFit" else _lacks(node, lacking), "red"
     if any(each.reason == "Promised" and each.slots for each in cards):
-        return "promised to the pod", "green"
+        unseen = f"; ? {', '.join(node.unseen)}" if node is not None and node.unseen else ""
+        return f"promised to the pod{unseen}", "yellow" if unseen else "green"
     found = next((each for reason in _OF_NODE for each in cards if each.reason == reason), None)
     if found is not None:
         return _with_detail(found), _TONES.get(found.reason, "red")

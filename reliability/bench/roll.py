@@ -11,28 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
-from controllers.api.conditions import find
-from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUPOOL, NODE, POD
+from controllers.api.resources import POD
 from controllers.runtime.errors import NotFound
-from reliability.bench.drivers import GROUP, MEMORY, SHAPE, TOOK, VERSION, WITHIN, WRITES
+from reliability.bench.drivers import MEMORY, SHAPE, VERSION, WITHIN, WRITES
 from reliability.bench.environment import MANAGER
+from reliability.bench.rolled import BAD, BETTER, TEAM, Fleet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import brought_up
 from reliability.kit import actors
-from reliability.kit.process import total
-from reliability.kit.progress import for_each, show_progress
+from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.cluster import Options
-from sim.nodes.manifests import create_nodes, node_manifests
-from sim.nodes.names import FAULT
 from sim.view import View
-from sim.workload import gpu_pod, gpudriver, gpupool
+from sim.workload import gpu_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,38 +38,13 @@ if TYPE_CHECKING:
     from sim.controlplane import ControlPlane
     from tools.programs import Progress
 
-DRIVER: Final = "fleet"
-BETTER: Final = "595.91.07"
-BAD: Final = "610.57.04"
 LAST: Final = VERSION
 WAVES: Final = (10, 30, 100)
-TEAM: Final = "bench"
 FULL_NODES: Final = 1000
 """The size for which the bars hold."""
 ROLL_SECONDS: Final = 720.0
 HALT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
-
-
-@dataclass(slots=True)
-class Watched:
-    """What a watch shows of a fleet."""
-
-    out: set[str] = field(default_factory=set)
-    most: int = 0
-    most_in_pool: int = 0
-    hit: set[str] = field(default_factory=set)
-    """Nodes that were taken out of service."""
-    failed_at: float = 0.0
-    """When a node was first seen to have failed, monotonic."""
-    halted_at: float = 0.0
-    killed: int = 0
-    """Pods that ended otherwise than their owner ended them."""
-
-    def begin(self) -> None:
-        """From now on."""
-        self.most = self.most_in_pool = 0
-        self.hit, self.failed_at, self.halted_at = set(), 0.0, 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +65,12 @@ class Found:
     halted: float
     back: float
     paused: float
+    begun: float
+    """From the end of a pause until a node is prepared for its new driver."""
     resumed: float
+    """From the end of a pause until one is out of service."""
+    writes_by: dict[str, float]
+    """Writes of the driver's controller in the rollout, by the labels of its metric."""
 
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
@@ -126,16 +102,14 @@ class Bench:
 
     def __init__(self, view: View, subject: Subject, sizes: Sizes, progress: Progress) -> None:
         """Follow work and pods from now on."""
-        self._view, self._subject, self._progress = view, subject, progress
-        self._count, self._pools, self._sizes = sizes.roll_nodes, sizes.roll_pools, sizes
-        self._seen, self._pool_of = Watched(), dict[str, str]()
-        self._pods, self._ended = 0, set[str]()
-        view.inventories.subscribe(self._work)
+        self._view, self._subject, self._progress, self._sizes = view, subject, progress, sizes
+        self._fleet = Fleet(view, progress, sizes.roll_pools)
+        self._pods, self._killed, self._ended = 0, 0, set[str]()
         view.pods.subscribe(self._pod)
 
     async def run(self) -> Found:
         """All of it, one after another."""
-        await self._fleet()
+        await self._fleet.serve([SHAPE] * self._sizes.roll_nodes, rollout(self._sizes))
         churn = asyncio.create_task(self._churn())
         try:
             took, writes, cores = await self._roll()
@@ -143,101 +117,44 @@ class Bench:
             churn.cancel()
             await asyncio.gather(churn, return_exceptions=True)
             await self._empty()
-        most, in_pool, pods = self._seen.most, self._seen.most_in_pool, self._pods
-        paused, resumed = await self._pause()
+        seen, pods = self._fleet.seen, self._pods
+        most, in_pool = seen.most, seen.most_in_pool
+        paused, begun, resumed = await self._pause()
         halted, back = await self._bad()
         return Found(
-            self._count,
-            self._pools,
+            self._fleet.count,
+            self._fleet.pools,
             took,
             most,
             in_pool,
-            self._seen.killed,
+            self._killed,
             pods,
-            writes,
+            sum(writes.values()),
             cores,
             self._subject.peak_rss_mb(),
-            len(self._seen.hit),
+            len(seen.hit),
             halted,
             back,
             paused,
+            begun,
             resumed,
+            writes,
         )
-
-    # --- what is seen ---------------------------------------------------------------------------
-
-    def _work(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
-        name = (new or old).name if new or old else ""  # type: ignore[union-attr]
-        work, seen = new.status.driver_work if new is not None else None, self._seen
-        if work is None or work.out_since is None:
-            seen.out.discard(name)
-        else:
-            seen.out.add(name)
-            seen.hit.add(name)
-        seen.most = max(seen.most, len(seen.out))
-        in_pools = Counter(self._pool_of.get(node, "") for node in seen.out)
-        seen.most_in_pool = max([seen.most_in_pool, *(n for pool, n in in_pools.items() if pool)])
-        if work is not None and work.reason and work.fault is not None and not seen.failed_at:
-            seen.failed_at = time.monotonic()
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and new is None and old.metadata.namespace == TEAM:
-            self._seen.killed += old.name not in self._ended
-
-    def _version(self, version: str) -> int:
-        """Nodes that serve with a version, and nothing is done to."""
-        found = (one.status for one in self._view.inventories)
-        return sum(
-            one.driver_work is None and one.driver is not None and one.driver.version == version for one in found
-        )
-
-    def _phases(self) -> str:
-        works = (one.status.driver_work for one in self._view.inventories)
-        return str(Counter(f"{work.phase} {work.reason or ''}" for work in works if work is not None))
-
-    # --- what is done -----------------------------------------------------------------------------
-
-    async def _fleet(self) -> None:
-        """Nodes come and get their driver; each belongs to a pool with all of its cards."""
-        view, client = self._view, self._view.client
-        target = {"nodeSelector": {"matchLabels": {GROUP: "roll"}}}
-        await client.create(
-            GPUDRIVER, gpudriver(DRIVER, VERSION, target=target, rollout=rollout(self._sizes)), manager=MANAGER
-        )
-        made = node_manifests([SHAPE] * self._count, prefix="roll", annotations=TOOK)
-        for place, one in enumerate(made):
-            one["metadata"]["labels"][GROUP] = "roll"
-            self._pool_of[one["metadata"]["name"]] = f"roll-{place % self._pools}"
-        await create_nodes(client, made)
-        title = f"{self._count} nodes come into service"
-        async with show_progress(self._progress, title, lambda: self._version(VERSION), self._count):
-            await view.until(lambda: self._version(VERSION) == self._count, WITHIN, self._phases)
-        for number in range(self._pools):
-            await client.create(GPUPOOL, gpupool(f"roll-{number}"), manager=MANAGER)
-        await actors.create_namespace(client, TEAM, manager=MANAGER)
-        cards = [(one.name, self._pool_of[one.status.node_name or ""]) for one in view.devices]
-
-        async def assign(card: tuple[str, str]) -> None:
-            body = {"metadata": {"annotations": {names.ASSIGNMENT: card[1]}}}
-            await client.merge(GPUDEVICE, card[0], body, manager=MANAGER)
-
-        await for_each(cards, assign)
-
-        def offered() -> int:
-            return sum(one.status.published is not None for one in view.devices)
-
-        async with show_progress(self._progress, f"{len(cards)} cards go into pools", offered, len(cards)):
-            await view.until(lambda: offered() == len(cards), WITHIN, lambda: f"{offered()} of {len(cards)}")
+            self._killed += old.name not in self._ended
 
     async def _churn(self) -> None:
         """In each pool pods with a card come one after the other, and stay for 5 to 60 s, in turns."""
+        count = self._fleet.count
 
         async def one(number: int) -> None:
             turn = number
             while True:
                 low, high = self._sizes.roll_stay
                 stays, name = low + (turn * 17) % (high - low), f"pod-{number}-{turn}"
-                body = gpu_pod(name, f"roll-{number % self._pools}", 1)
+                body = gpu_pod(name, f"roll-{number % self._fleet.pools}", 1)
                 await self._view.client.create(POD, body, TEAM, manager=MANAGER)
                 self._pods += 1
                 await asyncio.sleep(stays)
@@ -245,10 +162,10 @@ class Bench:
                 try:
                     await self._view.client.request("DELETE", POD.path(TEAM, name))
                 except NotFound:
-                    self._seen.killed += 1
-                turn += self._count
+                    self._killed += 1
+                turn += count
 
-        await asyncio.gather(*(one(number) for number in range(self._count)))
+        await asyncio.gather(*(one(number) for number in range(count)))
 
     async def _empty(self) -> None:
         """The pods that are left end."""
@@ -262,29 +179,26 @@ class Bench:
 
         await self._view.until(lambda: not there(), WITHIN, lambda: f"{there()} pods stay")
 
-    async def _change(self, **spec: Any) -> None:
-        await self._view.client.merge(GPUDRIVER, DRIVER, {"spec": spec}, manager=MANAGER)
-
-    async def _all_have(self, version: str, title: str) -> None:
-        async with show_progress(self._progress, title, lambda: self._version(version), self._count):
-            await self._view.until(lambda: self._version(version) == self._count, WITHIN, self._phases)
-
-    async def _roll(self) -> tuple[float, float, float]:
+    async def _roll(self) -> tuple[float, dict[str, float], float]:
         """A good version; seconds, writes and cores of the driver's controller."""
-        self._seen.begin()
-        before, cpu, began = total(await self._subject.metrics(), WRITES), self._subject.cpu_seconds(), time.monotonic()
-        await self._change(version=BETTER)
-        await self._all_have(BETTER, f"a new version comes onto {self._count} nodes")
+        self._fleet.seen.begin()
+        before, cpu, began = await self._writes(), self._subject.cpu_seconds(), time.monotonic()
+        await self._fleet.change(version=BETTER)
+        await self._fleet.all_have(BETTER, f"a new version comes onto {self._fleet.count} nodes")
         took = time.monotonic() - began
         cores = (self._subject.cpu_seconds() - cpu) / took
-        return took, total(await self._subject.metrics(), WRITES) - before, cores
+        return took, {key: value - before.get(key, 0.0) for key, value in (await self._writes()).items()}, cores
 
-    async def _pause(self) -> tuple[float, float]:
-        """Seconds from a pause to the last start after it, and from its end to the next start."""
-        self._seen.begin()
-        await self._change(version=LAST)
-        view, seen = self._view, self._seen
-        await view.until(lambda: len(seen.hit) > 1, WITHIN, self._phases)
+    async def _writes(self) -> dict[str, float]:
+        found = await self._subject.metrics()
+        return {key: value for key, value in found.items() if key.startswith(WRITES)}
+
+    async def _pause(self) -> tuple[float, float, float]:
+        """Seconds from a pause to the last start after it; from its end to the next node begun, and the next start."""
+        view, fleet, seen = self._view, self._fleet, self._fleet.seen
+        seen.begin()
+        await fleet.change(version=LAST)
+        await view.until(lambda: len(seen.hit) > 1, WITHIN, fleet.phases)
         starts = [time.monotonic()]
         known = set(seen.hit)
 
@@ -295,41 +209,36 @@ class Bench:
 
         view.inventories.subscribe(noted)
         began = time.monotonic()
-        await self._change(rollout={"paused": True})
-        await view.until(lambda: not seen.out, WITHIN, self._phases)
+        await fleet.change(rollout={"paused": True})
+        await view.until(lambda: not seen.out, WITHIN, fleet.phases)
         paused = max(0.0, starts[-1] - began)
         seen.hit.clear()
         began = time.monotonic()
-        await self._change(rollout={"paused": False})
-        await view.until(lambda: bool(seen.hit), WITHIN, self._phases)
+        await fleet.change(rollout={"paused": False})
+        await view.until(self._is_begun, WITHIN, fleet.phases)
+        begun = time.monotonic() - began
+        await view.until(lambda: bool(seen.hit), WITHIN, fleet.phases)
         resumed = time.monotonic() - began
-        await self._all_have(LAST, "it goes on after a pause")
-        return paused, resumed
+        await fleet.all_have(LAST, "it goes on after a pause")
+        return paused, begun, resumed
+
+    def _is_begun(self) -> bool:
+        works = (one.status.driver_work for one in self._view.inventories)
+        return any(work is not None and work.to is not None and work.phase != "Soaking" for work in works)
 
     async def _bad(self) -> tuple[float, float]:
         """Seconds from the first failure to Halted, and until all nodes have their former driver."""
-        client, view = self._view.client, self._view
-
-        async def breaks(node: str) -> None:
-            body = {"metadata": {"annotations": {FAULT: f"driver@{BAD}=insmod-fails"}}}
-            await client.merge(NODE, node, body, manager=MANAGER)
-
-        await for_each([node.name for node in view.nodes], breaks)
+        view, fleet = self._view, self._fleet
+        await fleet.break_bad([node.name for node in view.nodes])
         await self._subject.until_idle(WITHIN)
-        self._seen.begin()
-        await self._change(version=BAD)
-
-        def halted() -> bool:
-            driver = view.drivers.get(DRIVER)
-            said = find(driver.status.conditions, "Halted") if driver is not None else None
-            return said is not None and said.status == "True"
-
+        fleet.seen.begin()
+        await fleet.change(version=BAD)
         async with show_progress(self._progress, "a version that does not load"):
-            await view.until(halted, WITHIN, self._phases)
+            await view.until(fleet.is_halted, WITHIN, fleet.phases)
             at = time.monotonic()
-            await view.until(lambda: not self._seen.out, WITHIN, self._phases)
+            await view.until(lambda: not fleet.seen.out, WITHIN, fleet.phases)
             back = time.monotonic() - at
-        return max(0.0, at - self._seen.failed_at), back
+        return max(0.0, at - fleet.seen.failed_at), back
 
 
 def _rows(sizes: Sizes, found: Found) -> tuple[Row, ...]:
@@ -351,7 +260,8 @@ def _rows(sizes: Sizes, found: Found) -> tuple[Row, ...]:
         Row("  its cores meanwhile", found.cores, at_most=0.3, judged=full),
         Row("  its peak RSS", found.rss_mb, "MB", 0, at_most=MEMORY, judged=full),
         Row("  pause: the last start after it", found.paused, "s", at_most=PAUSE_SECONDS),
-        Row("  resume: the first start after it", found.resumed, "s", at_most=PAUSE_SECONDS),
+        Row("  resume: a node is prepared", found.begun, "s", at_most=PAUSE_SECONDS),
+        Row("    and is out of service", found.resumed, "s"),
         Row("  a version that does not load: nodes that it hits", found.hit, "", 0, at_most=1.0),
         Row("    Halted after the failure", found.halted, "s", at_most=HALT_SECONDS),
         Row("    all back in service", found.back, "s", 1),

@@ -183,5 +183,22 @@ class Sizes:
     """Seconds for which a canary and a wave have to serve."""
     roll_stay: tuple[float, float] = (5.0, 60.0)
     """How long pods run, at least and at most."""
+    drain_nodes: int = 300
+    """Nodes with 8 cards that are drained for another version."""
+    drain_pools: int = 10
+    drain_percent: int = 10
+    """Share of them, and of each pool, that may be out of service."""
+    drain_pods: int = 2000
+    """Pods on them, of Deployments."""
+    drain_replicas: int = 20
+    """Pods of one Deployment, and so of one budget."""
+    drain_allowed: int = 2
+    """Of these may be missing."""
+    drain_timeout: float = 600.0
+    """How long evictions from one node are tried."""
+    strata_nodes: int = 40
+    """Nodes of two kinds, of which a tenth cannot load a version."""
+    strata_quiet: float = 60.0
+    """Seconds in which those who wait are looked at."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

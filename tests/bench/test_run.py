@@ -64,6 +64,14 @@ TINY = Sizes(
     roll_percent=50,
     roll_soak=1,
     roll_stay=(1.0, 3.0),
+    drain_nodes=4,
+    drain_pools=1,
+    drain_percent=50,
+    drain_pods=16,
+    drain_replicas=4,
+    drain_allowed=1,
+    strata_nodes=3,
+    strata_quiet=1.0,
     driver_unserved=1,
     driver_quiet=1.0,
     driver_objects=4,
@@ -150,7 +158,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
-    nodes = (coldstart, change, large, monitoring, pools, drivers, roll)
+    nodes = (coldstart, change, large, monitoring, pools, drivers, roll, drain, strata)
     for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness, verdict):
         theme(raw[theme.__name__], rows[theme.__name__])
 
@@ -297,6 +305,21 @@ def roll(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert raw["took"] > 0
     assert raw["pods"] > 0
     assert rows["nodes out of service at once"]["verdict"] == "met"
+
+
+def drain(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert (raw["nodes"], raw["pods"], raw["budgets"]) == (4, 16, 4)
+    assert (raw["deleted"], raw["beyond"], raw["half_drained"]) == (0, 0, 0)
+    assert raw["evicted"] >= 16 * 0.5, "two nodes at once have to go, and the pods of half of them at least"
+    assert 1 <= raw["most"] <= 2
+    assert rows["pods that ended otherwise"]["verdict"] == "met"
+
+
+def strata(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert (raw["nodes"], raw["rare"], raw["hit"]) == (3, 1, 1)
+    assert (raw["waiting_writes"], raw["soak_writes"]) == (0, 0)
+    assert min(raw["others"], raw["back"]) > 0
+    assert rows["they are back in service"]["verdict"] == "info"
 
 
 def gangs(raw: dict[str, Any], rows: dict[str, Any]) -> None:

@@ -200,13 +200,13 @@ async def test_cards_are_assigned_with_the_viewers_own_rights(two: Two) -> None:
 
 def test_nothing_is_taken_out_of_what_may_be_read_nor_copied() -> None:
     whole = hidden_card()
-    assert redacted(whole, Rights(frozenset(), None).may_read) is whole
-    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read)
+    assert redacted(whole, Rights(frozenset(), None).may_read, b"salt") is whole
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt")
     assert SECRET not in str(less)
     assert [each.namespace for each in less.status.allocations] == [HIDDEN, "team-a"]
     held, promised = less.status.allocations[0], less.status.reservations[0]
     assert held.pod != promised.pod, "two pods are two"
-    assert redacted(whole, Rights(frozenset(), frozenset()).may_read).status.allocations[0] == held
+    assert redacted(whole, Rights(frozenset(), frozenset()).may_read, b"salt").status.allocations[0] == held
     assert less.status.conditions[0].message == "2 pods (a pod of another namespace, team-a/mine) have it."
 
 
@@ -219,7 +219,7 @@ def test_a_name_that_lies_deep_in_a_status_is_taken_out_too() -> None:
         "message": f"pods use 1 of 4 cards: team-b/{SECRET}-1, team-a/mine",
     }
     whole = adapter(GPUNodeInventory).validate_python({"metadata": {"name": "n1"}, "status": {"driverWork": work}})
-    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read).status.driver_work
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt").status.driver_work
     assert less is not None
     assert less.phase == "Draining"
     assert less.message == "pods use 1 of 4 cards: a pod of another namespace, team-a/mine"

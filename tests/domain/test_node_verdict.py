@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api.kube import Node
+from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.api.whole_pod import WholePod
 from controllers.domain.quantities import NANO, nanos
@@ -30,7 +32,7 @@ def asks(ports: Any = (), **requests: str) -> dict[str, Any]:
     return {"name": "c", "resources": {"requests": requests}, "ports": list(ports)}
 
 
-def node(labels: dict[str, str] | None = None, room: dict[str, str] | None = None, **spec: Any) -> Node:
+def node(labels: Any = None, room: Any = None, **spec: Any) -> Node:
     found = {
         "metadata": {"name": "n", "labels": labels or {}},
         "spec": spec,
@@ -163,6 +165,8 @@ def test_an_init_container_that_ends_takes_no_port_and_a_sidecar_does() -> None:
     [
         ({"containers": [asks(cpu="0.5"), asks(cpu="250m")]}, {"cpu": 750}),
         ({"containers": [asks(memory="0.5")]}, {"memory": 1}),
+        ({"containers": [asks(cpu="1u", memory="16Ei")]}, {"cpu": 1, "memory": 2**63 - 1}),
+        ({"containers": [asks(cpu="10P", memory="10E")]}, {"cpu": 0, "memory": 0}),
         ({"containers": [asks(memory="1.5Gi"), asks(memory="1G")]}, {"memory": 3 * 2**29 + 10**9}),
         ({"containers": [asks(cpu="1")], "initContainers": [asks(cpu="3")]}, {"cpu": 3000}),
         (
@@ -220,7 +224,7 @@ def test_pods_that_have_ended_hold_nothing() -> None:
 
 
 def test_what_decides_and_is_not_looked_at_is_said() -> None:
-    unseen = {
+    unseen: dict[str, Any] = {
         "volumes": {"volumes": [{"ephemeral": {}}]},
         "topology spread": {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         "inter-pod affinity": {
@@ -237,6 +241,29 @@ def test_what_decides_and_is_not_looked_at_is_said() -> None:
         "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}},
     }
     assert said(pod(**harmless), node())[0] == "Fits"
+
+
+@pytest.mark.parametrize(
+    ("term", "repelled"),
+    [
+        ({"labelSelector": {"matchLabels": {"app": "web"}}}, True),
+        ({"labelSelector": {}}, True),
+        ({}, False),
+        ({"labelSelector": {"matchLabels": {"app": "db"}}}, False),
+        ({"labelSelector": {}, "namespaces": ["team-b"]}, False),
+        ({"labelSelector": {}, "namespaces": ["team-a", "team-b"]}, True),
+        ({"labelSelector": {}, "namespaces": ["team-b"], "namespaceSelector": {"matchLabels": {"x": "y"}}}, True),
+    ],
+)
+def test_a_pod_that_others_keep_away_is_said_not_to_be_sure(term: Any, repelled: bool) -> None:
+    """Their own anti-affinity may: in which domain they are is not looked at."""
+    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    meta: dict[str, Any] = {"name": "p", "namespace": "team-a", "labels": {"app": "web"}}
+    wanted, other = replace(pod(), metadata=ObjectMeta(**meta)), pod(affinity=alone)
+    there = replace(other, metadata=ObjectMeta(name="o", namespace="team-a"))
+    ended = replace(there, status=replace(there.status, phase="Succeeded"))
+    assert Demands.of(wanted, others=[there]).unseen == (("inter-pod affinity",) if repelled else ())
+    assert Demands.of(wanted, others=[ended]).unseen == ()
 
 
 def test_who_may_not_list_the_pods_there_still_hears_what_no_node_of_that_size_gives() -> None:
@@ -278,7 +305,8 @@ def test_the_histogram_counts_each_reason_of_a_node() -> None:
         ("1e3", 1000 * NANO),
         ("1Ei", 2**60 * NANO),
         ("16Ei", (2**63 - 1) * NANO),
-        ("1e300000", (2**63 - 1) * NANO),
+        ("10E", 10**19 * NANO),
+        ("1e300000", 10**20 * NANO),
         ("1e-300000", 1),
         (3, 3 * NANO),
     ],

@@ -102,7 +102,8 @@ def test_the_node_agents_entry_point_takes_a_role(images, run, role):
     [
         (
             "control-plane",
-            "import controllers.runtime.library, controllers.runtime.process, webhook.server, webhook.certs.pki",
+            "import controllers.runtime.library, controllers.runtime.process, console.server, webhook.server,"
+            " webhook.certs.pki",
         ),
         ("node-agent", "import controllers.runtime.library, grpc.aio, pynvml, nodeagent.deviceplugin.service"),
         (

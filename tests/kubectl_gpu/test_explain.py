@@ -93,6 +93,10 @@ async def test_a_pod_that_runs_and_what_it_runs_on(one_card: People, kubectl: Ku
     row = kubectl.gpu("cards", "--pool", POOL, "--no-headers")
     assert f"{TEAM}/runs" in row
 
+    await people.pod("behind", TEAM, POOL)
+    said = until_it_says(kubectl, "InUse", "pod", "behind", "-n", TEAM, "--cards")
+    assert f"InUse {TEAM}/runs" in said
+
 
 async def test_a_pod_that_has_its_card_reserved_and_waits_for_something_else(
     one_card: People, kubectl: Kubectl
@@ -104,6 +108,15 @@ async def test_a_pod_that_has_its_card_reserved_and_waits_for_something_else(
     assert f"✓ Card {card_of(one_card)} on node gpu-2 is reserved for it, for " in said
     assert "→ Cards are not what is lacking" in said
     assert f"kubectl gpu explain pod waits -n {TEAM}" in kubectl.gpu("explain", "card", card_of(one_card))
+
+    heading, row = kubectl.gpu("explain", "pod", "waits", "-n", TEAM, "--cards").splitlines()[1:]
+    assert heading.split() == ["NODE", "VERDICT", "CARDS"]
+    assert row.startswith("gpu-2   promised to the pod; ? inter-pod affinity ")
+    assert f"Promised {TEAM}/waits for " in row
+    made = kubectl.json("explain", "pod", "waits", "-n", TEAM, "--cards")
+    assert made["nodes"] == [{"node": "gpu-2", "reason": "Unknown", "notLookedAt": ["inter-pod affinity"]}]
+    (card,) = made["cards"]
+    assert (card["reason"], card["slots"], card["pod"]) == ("Promised", 1, "waits")
 
 
 async def test_a_pod_that_waits_since_its_pool_has_no_card_for_it(one_card: People, kubectl: Kubectl) -> None:

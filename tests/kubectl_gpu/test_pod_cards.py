@@ -119,6 +119,9 @@ def test_a_card_says_why_not(status: dict[str, Any], text: str) -> None:
 def test_what_is_promised_to_the_pod_itself() -> None:
     mine = cards("n1", 1, reservations=[objects.reservation("r-big", pod="big", until=NOW + 90)])
     assert lines(verdict(big(1, "1Gi"), on=mine, nodes={"n1": roomy("n1")}))[0][1] == "promised to the pod"
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    found = verdict(big(1, "1Gi", volumes=[volume]), on=mine, nodes={"n1": roomy("n1")})
+    assert lines(found)[0][1] == "promised to the pod; ? volumes"
 
 
 class TestBefore:

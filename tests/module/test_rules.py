@@ -12,6 +12,7 @@ from tests.module import rules_container, rules_files, rules_rbac, rules_templat
 from tests.module.module import Module
 from tests.module.offenders import OFFENDERS
 from tests.templates import harness
+from tools.vendored.__main__ import packages
 
 pytestmark = pytest.mark.cluster
 RULES = (*rules_container.RULES, *rules_rbac.RULES, *rules_templates.RULES, *rules_files.RULES)
@@ -51,6 +52,7 @@ def test_open_source_is_listed_in_the_versions_that_the_images_have() -> None:
     listed = {item["id"]: item["version"] for item in yaml.safe_load((harness.ROOT / "oss.yaml").read_text())}
     locks = [path.read_text() for path in (harness.ROOT / "images").glob("*/requirements.lock")]
     pinned = dict(line.split()[0].split("==") for text in locks for line in text.splitlines() if "==" in line)
+    pinned |= {name: package["version"] for name, package in packages().items()}
     assert {name: pinned.get(name) for name in listed if name != "python"} == {
         name: version for name, version in listed.items() if name != "python"
     }

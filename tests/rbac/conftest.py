@@ -22,7 +22,7 @@ from tests.kit.worker_plane import WorkerPlane
 from tests.nodeagent.discover.node import Cluster
 from tests.rbac import agents, grants, hooks
 from tests.rbac.log import Log
-from tests.rbac.story import QUICK, Story, coverage
+from tests.rbac.story import QUICK, Story, coverage, looked_at
 from tests.slice.people import People
 from tests.templates import harness
 from tools import programs
@@ -52,7 +52,8 @@ class Played:
 def chart() -> Chart:
     """The module's RBAC, as Helm renders it."""
     helm = programs.ensure(["helm"])["helm"]
-    return grants.read(harness.render(helm, harness.DRIVERS, release_namespace=names.NAMESPACE), names.NAMESPACE)
+    rendered = harness.render(helm, harness.DRIVERS, harness.CONSOLE, release_namespace=names.NAMESPACE)
+    return grants.read(rendered, names.NAMESPACE)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,8 @@ def played(worker_plane: WorkerPlane) -> Played:
 def _played(folder: Path) -> Iterator[Played]:
     of_agents = _agents(folder)
     flags = {"audit_policy": POLICY, "apiserver_flags": OWNERS}
-    options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, driver=True, **flags)
+    values = {"gpuControlPlane.console.enabled": "true"}
+    options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, driver=True, values=values, **flags)
     with planes.module(folder / "module", options) as plane:
         yield Played(of_agents | asyncio.run(_processes(plane)), plane)
 
@@ -86,6 +88,7 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
         await story.collisions()
         await story.settings()
         await coverage(plane, tools)
+        await looked_at(plane, tools)
         await story.stranger()
         await story.events()
         await story.switched_off()

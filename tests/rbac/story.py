@@ -28,6 +28,7 @@ from sim.module.install import ROOT, Tools
 from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
 from sim.view import LateError
+from tests.console.clusters import console
 from tests.kit.waiting import PATIENCE
 from tests.slice.drivers import NEWER, Drivers
 from tests.webhook import direct
@@ -414,6 +415,17 @@ async def coverage(plane: ControlPlane, tools: Tools, *, fails: bool = False) ->
     run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     done = await asyncio.to_thread(run)
     assert fails or done.returncode in (0, 1), done.stderr
+
+
+async def looked_at(plane: ControlPlane, tools: Tools) -> None:
+    """`gpu-console` under its own token; who looks is the webhook's account, which is somebody and may list pods."""
+    folder = plane.dir / "pki" / "identities"
+    config = await asyncio.to_thread(kubeconfig_for, plane, tools, names.CONSOLE, folder)
+    token = await asyncio.to_thread(tools.run, "create", "token", names.WEBHOOK, f"--namespace={names.NAMESPACE}")
+    async with console(config, own=False) as made:
+        status, found = await made.browser(token.strip()).get("/api/rows/fleet")
+        assert (status, bool(found["rows"])) == (200, True), found
+        assert not made.feed.refused
 
 
 def _foreign(node: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from tools.docs.markdown import without_blocks
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "security.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
-ATTACKERS = ("A tenant", "A node", "A replica of the webhook", "An administrator's typo")
+CONSOLE = "A viewer of the console, or somebody else's page"
+ATTACKERS = ("A tenant", "A node", "A replica of the webhook", CONSOLE, "An administrator's typo")
 NOT_RUN = ("tests/e2e/", "tests/faults/")
 """`make test` leaves them out."""
 

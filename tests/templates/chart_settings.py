@@ -106,6 +106,23 @@ def fifth_process(objects: Objects) -> bool:
     return ("Deployment", "gpu-driver-controller") in objects
 
 
+def console_runs(objects: Objects) -> bool:
+    return ("Deployment", "gpu-console") in objects
+
+
+def console_reach(objects: Objects) -> Any:
+    found = ingress(objects, "gpu-console", "pages") if console_runs(objects) else None
+    return found[0]["namespaceSelector"].get("matchExpressions", [{}])[0].get("values") if found else None
+
+
+def console_names(objects: Objects) -> list[str] | None:
+    if not console_runs(objects):
+        return None
+    args = template(objects, "Deployment", "gpu-console")["containers"][0]["args"]
+    return [one.partition("=")[2] for one in args if one.startswith("--served-as=")]
+
+
+CONSOLE = {"console.enabled": True}
 ADDRESS = {"nodeAgent.apiServer.host": "192.0.2.1"}
 SHOWN: dict[str, Shown] = {
     "highAvailability": Shown(True, replicas, [2, 2, 2, 2]),
@@ -117,6 +134,9 @@ SHOWN: dict[str, Shown] = {
         [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
     ),
     "controllers.scrapedFrom": Shown(["d8-monitoring"], scrapers, [["d8-monitoring"]] * 4),
+    "console.enabled": Shown(True, console_runs, True),
+    "console.reachedFrom": Shown(["d8-proxy"], console_reach, ["d8-proxy"], CONSOLE),
+    "console.servedAs": Shown(["gpu.example.com"], console_names, ["gpu.example.com"], CONSOLE),
     "nfdCoverage.schedule": Shown("0 1 * * *", cron("schedule"), "0 1 * * *"),
     "nfdCoverage.suspend": Shown(False, cron("suspend"), False),
     "nodeAgent.apiServer.host": Shown("192.0.2.1", api_server, [["192.0.2.1", "443"], [["192.0.2.1"]] * 2]),

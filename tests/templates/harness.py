@@ -38,6 +38,8 @@ WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/g
 VALIDATING = WEBHOOK.replace("mutating", "validating")
 DRIVERS = "gpuControlPlane.driver.enabled=true"
 """The value by which the module has its fifth process."""
+CONSOLE = "gpuControlPlane.console.enabled=true"
+"""The value by which it has its console."""
 PROGRAMS = ("kubectl", "helm", "kube-controller-manager")
 
 
@@ -210,7 +212,7 @@ def eventually(check: Callable[[], bool], what: str, seconds: float = PATIENCE) 
 
 def install(kube: Kube, url: str = DEAD_WEBHOOK) -> subprocess.CompletedProcess[str]:
     """Apply what Helm renders, server-side, as an installer of another field manager than any process."""
-    sets = (f"gpuControlPlane.webhook.url={url}", DRIVERS)
+    sets = (f"gpuControlPlane.webhook.url={url}", DRIVERS, CONSOLE)
     text = render(kube.binaries["helm"], *sets, include_crds=True, hooks=False)
     return kube.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text)
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.cluster
-PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.DRIVER_CONTROLLER, names.WEBHOOK)
+OPTIONAL = (names.DRIVER_CONTROLLER, names.CONSOLE)
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, *OPTIONAL)
 BASE = "gpuControlPlane.controllers"
 MONITOR = "monitoring.coreos.com/v1/PodMonitor"
 PROMETHEUS = prometheus_package.find("prometheus")
@@ -49,7 +50,7 @@ def _installed(folder: Path) -> Iterator[harness.Kube]:
 
 def deployments(*sets: str) -> dict[str, dict[str, Any]]:
     """The rendered Deployments by name."""
-    rendered = harness.objects(harness.render(harness.programs()["helm"], harness.DRIVERS, *sets))
+    rendered = harness.objects(harness.render(harness.programs()["helm"], harness.DRIVERS, harness.CONSOLE, *sets))
     return {o["metadata"]["name"]: o for o in rendered if o["kind"] == "Deployment"}
 
 
@@ -187,7 +188,7 @@ def test_on_the_nodes_network_every_port_is_another() -> None:
     found = deployments(f"{BASE}.hostNetwork=true")
     ports = [port["containerPort"] for name in PROCESSES for port in the_container(found[name])["ports"]]
     # 4255 and 4256 are DCGM's and its exporter's.
-    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254, 4257, 4258, 4259, 4260, 4261, 4262]
+    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254, 4257, 4258, 4259, 4260, 4261, 4262, 4263, 4264, 4265]
     assert {found[name]["spec"]["template"]["spec"]["dnsPolicy"] for name in PROCESSES} == {"ClusterFirstWithHostNet"}
 
 
@@ -195,7 +196,8 @@ def test_whoever_runs_the_programs_in_another_way_gets_no_deployment() -> None:
     assert deployments(f"{BASE}.deploy=false") == {}
 
 
-def test_the_fifth_process_comes_only_where_it_is_asked_for() -> None:
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_who_is_optional_comes_only_where_it_is_asked_for(name: str) -> None:
     rendered = harness.objects(harness.render(harness.programs()["helm"]))
 
-    assert [o["kind"] for o in rendered if o["metadata"]["name"] == names.DRIVER_CONTROLLER] == []
+    assert [o["kind"] for o in rendered if o["metadata"]["name"] == name] == []

@@ -71,6 +71,14 @@ MAY = {
         ("patch", "", "configmaps", "", OURS, "x"),
         ("update", "coordination.k8s.io", "leases", "", OURS, "gpu-driver-controller"),
     ],
+    "gpu-console": [
+        ("list", "", "pods", "", ANYWHERE, ""),
+        ("watch", "", "nodes", "", ANYWHERE, ""),
+        ("list", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("watch", GPU, "gpudrivers", "", ANYWHERE, ""),
+        ("create", "authentication.k8s.io", "tokenreviews", "", ANYWHERE, ""),
+        ("create", "authorization.k8s.io", "subjectaccessreviews", "", ANYWHERE, ""),
+    ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("get", GPU, "gpunodeinventories", "", ANYWHERE, "x"),
@@ -171,6 +179,14 @@ MAY_NOT = {
         ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
         ("create", GPU, "gpunodeinventories", "", ANYWHERE, ""),
         ("get", "", "secrets", "", OURS, "x"),
+    ],
+    "gpu-console": [
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # cards are assigned with the viewer's own token
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("get", "", "secrets", "", OURS, "x"),
+        ("impersonate", "", "users", "", ANYWHERE, "x"),
+        ("create", "events.k8s.io", "events", "", "default", ""),
+        ("get", "", "pods", "log", ANYWHERE, "x"),
     ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),

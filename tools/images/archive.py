@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tools.programs import Progress
 
-SOURCES: Final = {"control-plane": ("controllers", "webhook"), "node-agent": ("controllers", "nodeagent")}
+SOURCES: Final = {"control-plane": ("controllers", "webhook", "console"), "node-agent": ("controllers", "nodeagent")}
 """Packages that an image is made of, at the least."""
 KEPT: Final = 3
 """Archives of an image that stay in the cache: of this checkout, and of others that are at work."""

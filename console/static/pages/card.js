@@ -1,6 +1,6 @@
-// Card: what it is, who has it and had it, what is wrong with it.
+// Card: what it is, who has it, what is wrong with it.
 import { html } from "../html.js";
-import { Command, Conditions, Facts, kind, Missing, Notes, PodLink, PoolLink, State, Table } from "../parts.js";
+import { Command, Conditions, Facts, kind, Missing, Notes, PodLink, PoolLink, State } from "../parts.js";
 import { link } from "../place.js";
 import { t } from "../texts.js";
 import { Age, local } from "../time.js";
@@ -15,18 +15,6 @@ function Holders({ rows }) {
     ${hidden && html`<li>${hidden.count} × ${t("otherNamespace")}</li>`}${!known.length && !hidden ? html`<li>${t("nobody")}</li>` : null}</ul>`;
 }
 
-function Timeline({ rows }) {
-  const past = kind(rows, "history");
-  if (!past.length) return null;
-  return html`<h2>${t("timeline")}</h2><${Table} name=${t("timeline")} rows=${past} keyed=${(row) => row.key ?? `${row.since}${row.pod}${row.text}`} columns=${[
-    [t("from"), (row) => (row.since ? html`<time datetime=${row.since}>${local(row.since)}</time>` : t("none"))],
-    [t("to"), (row) => (row.until ? html`<time datetime=${row.until}>${local(row.until)}</time>` : t("now"))],
-    [t("podName"), (row) => (row.pod ? html`<${PodLink} ...${row} />` : row.others ? t("otherNamespace") : html`<span lang="en">${row.text}</span>`)],
-    [t("onePool"), (row) => (row.pool ? html`<${PoolLink} pool=${row.pool} />` : t("none"))],
-    [t("ended"), (row) => row.ended ?? t("none")],
-  ]} />`;
-}
-
 export function Card({ rows, params }) {
   if (rows.has("missing")) return html`<${Missing} row=${rows.get("missing")} /><${Notes} rows=${rows} />`;
   const card = rows.get("card"), health = rows.get("health"), pending = kind(rows, "pending");
@@ -37,7 +25,7 @@ export function Card({ rows, params }) {
       [t("node"), card.node && html`<a href=${link("fleet", { search: card.node })}>${card.node}</a>`], [t("onePool"), card.pool && html`<${PoolLink} pool=${card.pool} />`],
       [t("inventoryID"), card.inventoryID], [t("pci"), card.pci], [t("numa"), card.numaNode], [t("peers"), many(card.peers)],
       [t("mig"), many(card.mig)], [t("slots"), card.slots], [t("uuid"), card.uuid]]} />
-    <${Holders} rows=${rows} /><${Timeline} rows=${rows} />
+    <${Holders} rows=${rows} />
     <h2>${t("conditions")}</h2><${Conditions} rows=${kind(rows, "condition")} />
     ${health && html`<h2>${t("health")}</h2><${Facts} facts=${[[t("temperature"), health.temperatureC !== undefined ? `${health.temperatureC} °C` : undefined],
       [t("ecc"), health.eccErrorsTotal], [t("xid"), health.lastXid], [t("throttled"), yes(health.throttled)],

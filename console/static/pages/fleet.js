@@ -56,7 +56,12 @@ function Choice({ name, label, values, value }) {
 
 export class Fleet extends Component {
   state = { drawn: FIRST };
-  componentDidMount() { this.more(); this.rove(); }
+  componentDidMount() {
+    this.more();
+    this.rove();
+    // How soon something is seen is measured by it: after the frame that shows it.
+    requestAnimationFrame(() => setTimeout(() => performance.mark("first-cards")));
+  }
   componentDidUpdate() { this.more(); this.rove(); }
   componentWillUnmount() { cancelAnimationFrame(this.frame); }
 

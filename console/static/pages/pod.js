@@ -8,7 +8,7 @@ const LEVELS = { good: "good", note: "", warning: "warn", bad: "bad" };
 const SIGNS = { good: "✓", note: "·", warning: "!", bad: "✗" };
 // Verdicts have the colours of squares: what a card is to this pod.
 const SQUARES = {
-  Free: "Free", InUse: "InUse", Promised: "Promised", KeptFor: "Promised", Faulted: "Faulted", Leaving: "Leaving", NotPublished: "NotOffered",
+  Free: "Free", TooFewHere: "Free", InUse: "InUse", Promised: "Promised", KeptFor: "Promised", Faulted: "Faulted", Leaving: "Leaving", NotPublished: "NotOffered",
   NodeAway: "NotOffered", NodeRefused: "NotOffered", OtherPool: "Unassigned",
 };
 
@@ -51,7 +51,7 @@ function Verdicts({ rows }) {
   return html`<h2>${t("verdicts")}</h2><${Table} name=${t("verdicts")} rows=${all} keyed=${(node) => node} columns=${[
     [t("node"), (node) => node],
     ...(nodes.size ? [[t("verdict"), (node) => html`<${NodeVerdict} row=${nodes.get(node)} />`]] : []),
-    [t("cards"), (node) => html`<ul class="cardlist">${cards.filter((row) => row.node === node).map((row) => html`<${CardCell} key=${row.card} row=${row} />`)}</ul>`, "wide"],
+    [t("cards"), (node) => html`<ul class="cardlist">${cards.filter((row) => row.node === node).map((row) => html`<${CardCell} key=${row.card} row=${row} />`)}</ul>`, "most"],
   ]} />`;
 }
 

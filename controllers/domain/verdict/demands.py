@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controllers.domain.node_fit import PodConstraints, names_demanded
-from controllers.domain.quantities import NANO, nanos
+from controllers.domain.quantities import INT64, NANO, nanos
 from controllers.domain.request import at_once
+from controllers.domain.verdict.repelled import may_be_repelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,15 +54,20 @@ class Demands:
 
     @classmethod
     def of(
-        cls, pod: WholePod, added: Iterable[Toleration] = (), pool_terms: tuple[NodeTerm, ...] | None = None
+        cls,
+        pod: WholePod,
+        added: Iterable[Toleration] = (),
+        pool_terms: tuple[NodeTerm, ...] | None = None,
+        others: Iterable[WholePod] = (),
     ) -> Demands:
-        """What a pod demands, with the tolerations and the affinity that a pool adds; raises ValueError.
+        """What a pod demands, with the tolerations and the affinity that a pool adds.
 
-        It raises where a quantity cannot be read.
+        `others`: pods that are bound, anywhere: some may demand to be away from this one. Raises ValueError where a
+        quantity cannot be read.
         """
         constraints = PodConstraints.of(pod.spec, added, pool_terms)
         needed = amounts({name: one for name, one in _requests(pod.spec).items() if name != PODS})
-        return cls(constraints, needed, _ports(pod.spec), _unseen(pod.spec), names_demanded(constraints))
+        return cls(constraints, needed, _ports(pod.spec), _unseen(pod, others), names_demanded(constraints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +95,18 @@ class NodeUse:
 
 
 def amounts(found: Mapping[str, int]) -> dict[str, int]:
-    """Nanos by resource in the units in which the scheduler compares them, rounded up."""
-    return {name: -(-amount // _FINEST.get(name, NANO)) for name, amount in found.items()}
+    """Nanos by resource in the units in which the scheduler compares them."""
+    return {name: units(name, amount) for name, amount in found.items()}
+
+
+def units(resource: str, amount: int) -> int:
+    """Nanos of a resource in the units in which the scheduler compares them, rounded up.
+
+    What 64 bits do not hold is nothing to it: a pod that asks for 10E of memory goes to any node (apimachinery
+    pkg/api/resource/amount.go, AsScaledInt64).
+    """
+    found = -(-amount // _FINEST.get(resource, NANO))
+    return found if abs(found) <= INT64 else 0
 
 
 def conflicts(wanted: HostPort, taken: frozenset[HostPort]) -> bool:
@@ -159,12 +175,14 @@ def _ports(spec: WholeSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _unseen(spec: WholeSpec) -> tuple[Unseen, ...]:
-    affinity = spec.affinity
+def _unseen(pod: WholePod, others: Iterable[WholePod]) -> tuple[Unseen, ...]:
+    spec, affinity = pod.spec, pod.spec.affinity
+    near = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
+    spread = any(one.when_unsatisfiable == "DoNotSchedule" for one in spec.topology_spread_constraints)
     found: dict[Unseen, bool] = {
         "volumes": spec.has_deciding_volumes,
-        "topology spread": any(one.when_unsatisfiable == "DoNotSchedule" for one in spec.topology_spread_constraints),
-        "inter-pod affinity": affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity),
+        "topology spread": spread,
+        "inter-pod affinity": near or may_be_repelled(pod, others),
         "resource claims": spec.has_claims,
     }
     return tuple(what for what, there in found.items() if there)

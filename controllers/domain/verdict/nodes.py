@@ -3,8 +3,8 @@
 The scheduler asks its plugins one after another and stops at the first that says no (kubernetes
 pkg/scheduler/framework/runtime/framework.go, RunFilterPlugins; the order: apis/config/v1/default_plugins.go). Looked at
 are those that need no other objects than the pod, the node and the pods on it. What comes after them (volumes, spread
-over domains, affinity to pods, resource claims) is not: the verdict then is `Unknown` and says what decides. Nor is
-looked at what other pods demand by their own anti-affinity, and what is kept for a pod that has preempted others.
+over domains, affinity to pods and theirs to this one, resource claims) is not: the verdict then is `Unknown` and says
+what decides. Nor is looked at what is kept for a pod that has preempted others.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from controllers.api.kube import NodeTaint
 from controllers.api.quantity import canonical
 from controllers.domain.node_fit import is_named, is_selected, tolerates, untolerated
 from controllers.domain.quantities import nanos
-from controllers.domain.verdict.demands import CPU, MEMORY, PODS, STORAGE, amounts, conflicts
+from controllers.domain.verdict.demands import CPU, MEMORY, PODS, STORAGE, conflicts, units
 from controllers.domain.verdict.records import NodeVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from controllers.api.kube import Node
     from controllers.domain.verdict.demands import Demands, NodeUse
@@ -101,13 +101,13 @@ def _affinity(pod: Demands, node: Node) -> NodeVerdict | None:
 
 def _lacking(pod: Demands, node: Node, there: NodeUse | None) -> dict[str, str]:
     """What the node has too little of: the scheduler's words for it, and how much is wanted and free."""
-    total = _allocatable(node.status.allocatable)
     used, count = (there.requests, there.pods) if there is not None else ({}, 0)
     lacks: dict[str, str] = {}
-    if count + 1 > total.get(PODS, 0):
-        lacks["Too many pods"] = f"{count} of {total.get(PODS, 0)} pods"
+    if count + 1 > (most := _allocatable(node, PODS)):
+        lacks["Too many pods"] = f"{count} of {most} pods"
     for resource in sorted(pod.requests, key=_in_turn):
-        wanted, free = pod.requests[resource], total.get(resource, 0) - used.get(resource, 0)
+        wanted = pod.requests[resource]
+        free = _allocatable(node, resource) - used.get(resource, 0)
         if wanted > max(0, free):
             needs, left = spelled(resource, wanted), spelled(resource, max(0, free))
             lacks[f"Insufficient {resource}"] = f"{resource}: needs {needs}, {left} free"
@@ -120,8 +120,9 @@ def _in_turn(resource: str) -> tuple[int, str]:
     return (first.index(resource), "") if resource in first else (len(first), resource)
 
 
-def _allocatable(found: Mapping[str, str]) -> dict[str, int]:
-    return amounts({resource: nanos(quantity) for resource, quantity in found.items()})
+def _allocatable(node: Node, resource: str) -> int:
+    quantity = node.status.allocatable.get(resource)
+    return units(resource, nanos(quantity)) if quantity is not None else 0
 
 
 def spelled(resource: str, units: int) -> str:

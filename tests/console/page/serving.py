@@ -64,7 +64,7 @@ class Fed(Feed):
             if read.within in parts:
                 self.stores[read.resource.kind].replace(list(parts[read.within]), 1)
         if "pods" in parts:
-            self.stores[PODS[0].kind].replace(list(parts["pods"]), 1)  # type: ignore[arg-type]
+            self.stores[PODS[0].kind].replace(list(parts["pods"]), 1)
 
     def age(self, stale: Stale | None) -> None:
         """Say since when nothing is heard."""

@@ -1,0 +1,1 @@
+"""How often the verdicts on nodes agree with Kubernetes' own scheduler: `python -m reliability.agreement`."""
