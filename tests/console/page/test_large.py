@@ -25,7 +25,6 @@ WATCH = """(name, state) => new Promise((done) => {
     look(); })"""
 
 
-@pytest.mark.slow("1,000 nodes are drawn, and twenty changes are waited for one after another")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_cards_are_seen_at_once_and_changes_soon(page: Page) -> None:
     feed = fed(NODES)
