@@ -63,6 +63,7 @@ async def _command(args: argparse.Namespace) -> int:
         listing,
         queueing,
         releasing,
+        timeline,
         versions,
     )
     from kubectl_gpu.cluster import connected
@@ -78,6 +79,7 @@ async def _command(args: argparse.Namespace) -> int:
         "assign": assigning.assign,
         "unassign": assigning.unassign,
         "explain": explaining.explain,
+        "timeline": timeline.timeline,
         "export": keeping.export,
         "apply": keeping.apply,
         "kueue": kueue.kueue,

@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   kubectl gpu explain pod first -n team-a             why it waits, or where its cards are
   kubectl gpu explain pod first -n team-a --cards     the same for every card and node of its pool
   kubectl gpu explain deployment web -n team-a        why no pod comes of it
+  kubectl gpu timeline card gpu-1-0000-19-00-0        who had it when, and what was the matter with it
   kubectl gpu queue training                          who waits for cards of a pool, in which order, and why
   kubectl gpu release train -n team-a                 a pod past the queue; needs the verb release on its pool
   kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
@@ -87,6 +88,7 @@ def build() -> argparse.ArgumentParser:
     _queue(commands)
     _changes(commands)
     _explain(commands)
+    _timeline(commands)
     _keeping(commands)
     _kueue(commands)
     _console(commands)
@@ -273,6 +275,14 @@ def _explain(commands: Any) -> None:
     _completed(command.add_argument("name", help="its name; of a card, its inventoryID will do"), completion.explained)
     command.add_argument("--cards", action="store_true", help="of a pod: every node and card of its pool, and why not")
     command.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+
+
+def _timeline(commands: Any) -> None:
+    command = _command(commands, "timeline", "list who had a card and when, and what was the matter with it")
+    command.add_argument("kind", choices=("card",), metavar="kind", help="card")
+    _completed(command.add_argument("name", help="its name or inventoryID"), completion.cards)
+    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
+    command.add_argument("--no-headers", action="store_true", help="no headings in a table")
 
 
 def _port(text: str) -> int:

@@ -126,8 +126,6 @@ class PodStatus:
     """The part of a pod's status that the module reads."""
 
     phase: str = ""
-    reason: str = ""
-    """Why it ended so, where kubelet says: `Evicted`, for instance."""
     start_time: str | None = None
     """When kubelet began with it."""
     conditions: tuple[PodCondition, ...] = ()

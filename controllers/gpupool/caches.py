@@ -18,6 +18,7 @@ from controllers.domain.taints import tolerated, wanted
 from controllers.domain.usage import given_cards
 from controllers.gpupool.membership.candidate_index import CandidateIndex
 from controllers.gpupool.membership.selector_index import SelectorIndex
+from controllers.gpupool.tenancies import Tenancies
 from controllers.gpupool.views import NodeFacts
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Caches:
     """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
+    tenancies: Tenancies = field(init=False)
+    """Who has the cards, and who had them of late; see `note_changes`."""
     queue_statuses: dict[str, QueueStatus | None] = field(default_factory=dict, init=False)
     """What the last look at each pool's queue came to, for its status."""
     queue_looks: dict[str, QueueLook] = field(default_factory=dict, init=False)
@@ -89,6 +92,7 @@ class Caches:
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
+        self.tenancies = Tenancies(self.pools.get, self._find_pod, self.clock)
         self.pools.subscribe(self._on_pools_changed)
         self.devices.index(BY_ASSIGNMENT, _assigned_to)
         self.devices.index(BY_REMEMBERED, _remembered_for)
@@ -105,9 +109,17 @@ class Caches:
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
     def note_changes(self) -> None:
-        """From now on, note when cards come into pools and DaemonSets go: no object records that."""
+        """From now on, note when cards come into pools and DaemonSets go, and who has cards: no object records that."""
+        for device in self.devices:
+            self.tenancies.device_changed(None, device)
+        self.devices.subscribe(self.tenancies.device_changed)
+        self.pods.subscribe(self.tenancies.pod_changed)
+        self.unadmitted.subscribe(self.tenancies.pod_changed)
         self.devices.subscribe(self._on_device_changed)
         self.daemonsets.subscribe(lambda old, new: cooldown.record_deletion(self.deleted_at, old, new, self.clock()))
+
+    def _find_pod(self, key: str) -> Pod | None:
+        return self.pods.get(key) or self.unadmitted.get(key)
 
     def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:

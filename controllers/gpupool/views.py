@@ -15,7 +15,7 @@ from controllers.domain.assignment import assigned_pool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Tenancy
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import Candidate, GPUPool, Toleration
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
@@ -193,6 +193,10 @@ class ObservedCard:
     known: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Keys of all pods that hold or await cards, by the namespaces that the reservations name."""
     settings: Settings = field(default_factory=Settings)
+    ended: tuple[Tenancy, ...] = ()
+    """Tenancies that are over and are to be in its history, the oldest first."""
+    more_ended_in: float | None = None
+    """Seconds until another one is; None where none is awaited."""
 
 
 def _cards_with_unknown_pods(members: tuple[GPUDevice, ...], pods: tuple[Pod, ...]) -> frozenset[str]:

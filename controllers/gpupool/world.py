@@ -142,7 +142,8 @@ class World(Caches):
         pods = {request: pod for request in wanted for pod in self.pods.by(BY_REQUEST, request)[:1]}
         namespaces = {r.namespace for r in device.status.reservations}
         known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
-        return ObservedCard(device, pods, known, self.settings)
+        ended, more = self.tenancies.ended(name, self.clock())
+        return ObservedCard(device, pods, known, self.settings, ended, more)
 
     def taints(self, name: str, now: float) -> ObservedTaints | None:
         """The view of a node; None where no taint is wanted or remembered, as on most nodes."""

@@ -31,6 +31,7 @@ def free_slots_of(capacities: Iterable[NodeCapacity]) -> FreeSlots:
 
 THEN: Final = " When this was written: "
 """What comes before the numbers of a moment, at the end of a condition's message."""
+SCARCE: Final = "there are not enough free ones"
 ADMITTED: Final = "pods that were admitted earlier and are still waiting to be scheduled"
 """Whom the webhook keeps free slots for."""
 
@@ -59,7 +60,7 @@ def shortage(
         return f"the nodes with enough free ones do not match the pod's node selector, affinity or tolerations{pools}"
     if slots.free >= units:
         return f"a pod's cards are on one node, and no node has more than {slots.most} free"
-    return "there are not enough free ones"
+    return SCARCE
 
 
 _WORDS: Final[dict[CardReason, str]] = {
@@ -91,5 +92,6 @@ def counted(summary: Summary) -> str:
 
 
 def spelled(summary: Summary) -> str:
-    """The sentence with the counts, of a pod in the queue."""
-    return f"{shortage(summary.slots, summary.units, before='pods that are before it')} ({counted(summary)})"
+    """The sentence with the counts, of a pod in the queue; the counts alone say that there are not enough."""
+    why, numbers = shortage(summary.slots, summary.units, before="pods that are before it"), counted(summary)
+    return numbers if why == SCARCE else f"{why} ({numbers})"

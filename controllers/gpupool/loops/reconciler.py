@@ -156,6 +156,7 @@ class Reconciler:
             if pod is None:
                 continue
             self._enqueue_pools(pools_of(pod))
+            self.cards.controller.add_all(self._world.tenancies.cards_of(pod))
             if request := pod.metadata.annotations.get(names.REQUEST_ID):
                 self.cards.controller.add_all(device.name for device in self._world.devices.by(BY_REQUEST, request))
 

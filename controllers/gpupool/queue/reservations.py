@@ -1,4 +1,6 @@
-"""The end of reservations on a GPUDevice, and its `state` (docs/dev/design.md, Life of a reservation). Pure.
+"""The end of reservations on a GPUDevice, its `state`, and its `history`, in one write. Pure.
+
+Reservations (docs/dev/design.md, Life of a reservation):
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
   │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates
@@ -23,6 +25,7 @@ from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import live, state_with
 from controllers.domain.queue.gates import other_gates
+from controllers.gpupool.queue import history
 from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, Precondition, ref
 
 if TYPE_CHECKING:
@@ -59,10 +62,13 @@ def plan_card(view: ObservedCard, now: float) -> Plan:
             expired.append(current)
     changed = tuple(kept) != device.status.reservations
     wanted = state_with(device, kept, now)
-    if changed or device.status.state != wanted:
-        status: dict[str, object] = {"state": wanted}
-        if changed:
-            status["reservations"] = [to_json(reservation) for reservation in kept]
+    status = history.write_ended(view)
+    if view.more_ended_in is not None:
+        draft.requeue_within(view.more_ended_in + GRACE)
+    if changed:
+        status["reservations"] = [to_json(reservation) for reservation in kept]
+    if status or device.status.state != wanted:
+        status["state"] = wanted
         about = ref(GPUDEVICE, device)
         draft.add(Merge(about, device.metadata.resource_version, {"status": status}, "status"))
         draft.add(*(EmitEvent(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _expiry_message(r)) for r in expired))
