@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from console.rights import HIDDEN, Rights, redacted
-from controllers.api.gpudevice import ForeignAllocation
+from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE, POD
@@ -23,7 +23,7 @@ SECRET = "covert"
 """Part of each name of a pod of team-b."""
 
 
-def hidden_card(at: int = 0x17) -> object:
+def hidden_card(at: int = 0x17) -> GPUDevice:
     foreign = ForeignAllocation(namespace="team-b", pod=f"{SECRET}-f", container=f"{SECRET}-c", resource="x.io/gpu")
     return card(
         "n1",

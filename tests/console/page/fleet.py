@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.meta import KubeObject
+from controllers.api.meta import Condition, KubeObject
 from tests.console.page.serving import Fed
 from tests.console.views.world import queued, seen_pod
 from tests.kit.objects import LONG_AGO, address, allocation, card, condition, inventory, node, pool
@@ -26,7 +27,7 @@ def cards(nodes: int) -> Iterator[GPUDevice]:
             yield _card(name, place, (at * EACH + place) % 17, POOLS[kind], hardware)
 
 
-def _card(name: str, place: int, chance: int, of: str, hardware: dict) -> GPUDevice:
+def _card(name: str, place: int, chance: int, of: str, hardware: dict[str, Any]) -> GPUDevice:
     if chance == 0:
         return card(name, place, hardware=hardware)
     if chance == 1:
@@ -63,7 +64,7 @@ def fed(nodes: int) -> Fed:
     return feed
 
 
-def _inventory(name: str, of: list[GPUDevice], ready: object) -> KubeObject:
+def _inventory(name: str, of: list[GPUDevice], ready: Condition) -> KubeObject:
     waits = [one for one in of if one.status.pool_ref is None]
     pending = [
         {"inventory_id": one.status.inventory_id, "reason": "AwaitingApproval", "pool": POOLS[0]} for one in waits
