@@ -1,4 +1,4 @@
-"""The page Card: what it is, its conditions, who has it, its health, and commands to copy. Pure."""
+"""The page Card: what it is, its conditions, who has it and had it, its health, and commands to copy. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from console.views.cards import awaiting, holders, square
 from console.views.common import cells_of, condition_row, explanation_row, guarded, less, missing, notes
+from console.views.timeline import timeline
 from controllers.api import names
 from controllers.api.record import to_json
 from controllers.domain.assignment import assigned_pool
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]:
-    """`card`, its conditions, holders, decisions that it waits for, health and commands; parameter `card`."""
+    """`card`, its conditions, holders, time line, decisions, health and commands; parameter `card`."""
     (name,) = cells_of(params, "card")
     card = seen.cards.get(name)
     if card is None:
@@ -29,6 +30,7 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     found: dict[str, Row] = {"card": _card(card, seen, now)}
     found |= {f"condition/{c.type}": condition_row("GPUDevice", name, c, seen) for c in card.status.conditions}
     found |= holders(card, seen, now)
+    found |= timeline(card, seen)
     found |= _pending(card, seen)
     if card.status.health is not None:
         found["health"] = {"kind": "health"} | to_json(card.status.health)

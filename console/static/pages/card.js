@@ -1,6 +1,6 @@
 // Card: what it is, who has it, what is wrong with it.
 import { html } from "../html.js";
-import { Command, Conditions, Facts, kind, Missing, Notes, PodLink, PoolLink, State } from "../parts.js";
+import { Command, Conditions, Facts, kind, Missing, Notes, PodLink, PoolLink, State, Table } from "../parts.js";
 import { link } from "../place.js";
 import { t } from "../texts.js";
 import { Age, local } from "../time.js";
@@ -15,6 +15,23 @@ function Holders({ rows }) {
     ${hidden && html`<li>${hidden.count} × ${t("otherNamespace")}</li>`}${!known.length && !hidden ? html`<li>${t("nobody")}</li>` : null}</ul>`;
 }
 
+function Moment({ stamp, otherwise }) {
+  return stamp ? html`<time datetime=${stamp}>${local(stamp)}</time>` : otherwise;
+}
+
+function Timeline({ rows }) {
+  const columns = [
+    [t("since"), (row) => html`<${Moment} stamp=${row.since} otherwise=${t("notKnown")} />`],
+    [t("until"), (row) => (row.moment ? "" : html`<${Moment} stamp=${row.until} otherwise=${t("lasts")} />`)],
+    [t("what"), (row) => html`<span lang="en">${row.what}</span>`],
+    [t("podName"), (row) => html`${(row.pods ?? []).map((each) => html`<${PodLink} ...${each} /> `)}${row.hidden ? `${row.hidden} × ${t("otherNamespace")}` : ""}`],
+    [t("onePool"), (row) => row.pool && html`<${PoolLink} pool=${row.pool} />`],
+    [t("message"), (row) => html`<span lang="en">${row.message}</span>`, "wide"],
+  ];
+  return html`<h2>${t("timeline")}</h2><${Table} name=${t("timeline")} columns=${columns} rows=${rows} empty=${t("timelineEmpty")}
+    keyed=${(row) => `${row.since}/${row.until}/${row.what}/${(row.pods ?? []).map((each) => each.pod).join()}`} />`;
+}
+
 export function Card({ rows, params }) {
   if (rows.has("missing")) return html`<${Missing} row=${rows.get("missing")} /><${Notes} rows=${rows} />`;
   const card = rows.get("card"), health = rows.get("health"), pending = kind(rows, "pending");
@@ -25,7 +42,7 @@ export function Card({ rows, params }) {
       [t("node"), card.node && html`<a href=${link("fleet", { search: card.node })}>${card.node}</a>`], [t("onePool"), card.pool && html`<${PoolLink} pool=${card.pool} />`],
       [t("inventoryID"), card.inventoryID], [t("pci"), card.pci], [t("numa"), card.numaNode], [t("peers"), many(card.peers)],
       [t("mig"), many(card.mig)], [t("slots"), card.slots], [t("uuid"), card.uuid]]} />
-    <${Holders} rows=${rows} />
+    <${Holders} rows=${rows} /><${Timeline} rows=${kind(rows, "timeline")} />
     <h2>${t("conditions")}</h2><${Conditions} rows=${kind(rows, "condition")} />
     ${health && html`<h2>${t("health")}</h2><${Facts} facts=${[[t("temperature"), health.temperatureC !== undefined ? `${health.temperatureC} °C` : undefined],
       [t("ecc"), health.eccErrorsTotal], [t("xid"), health.lastXid], [t("throttled"), yes(health.throttled)],

@@ -31,6 +31,9 @@ PAGES = [
 ]
 
 
+TEAMS = ("team-a", "team-b")
+
+
 def of_kind(rows: Mapping[str, Row], kind: str) -> list[Row]:
     return [row for row in rows.values() if row["kind"] == kind]
 
@@ -72,6 +75,21 @@ def test_the_names_of_ones_own_pods_are_shown() -> None:
 def test_who_has_a_card_in_another_namespace_is_counted() -> None:
     rows = page("card", world(namespaces=("team-a",)), card="gpu-1-0000-02-00-0")
     assert rows["holder/?"] == {"kind": "hidden", "of": "Pod", "count": 1}
+
+
+def test_a_cards_time_line_has_the_newest_first_and_counts_whom_one_may_not_read() -> None:
+    every, ours = (page("card", world(namespaces=of), card="gpu-1-0000-02-00-0") for of in (TEAMS, ("team-a",)))
+    lines = of_kind(every, "timeline")
+    assert [(line["what"], line["pods"][0]["pod"], line.get("until", "")[:10]) for line in lines] == [
+        ("Serving", "secret-job", ""),
+        ("Finished", "old", "2026-01-02"),
+        ("Finished", "secret-old", "2026-01-01"),
+    ]
+    assert [(line.get("pods"), line.get("hidden")) for line in of_kind(ours, "timeline")] == [
+        (None, 1),
+        ([{"namespace": "team-a", "pod": "old"}], None),
+        (None, 1),
+    ]
 
 
 def test_squares_show_the_states_of_cards() -> None:

@@ -33,6 +33,13 @@ def queued(name: str, namespace: str = "team-a", units: int = 1) -> SeenPod:
     return seen_pod(name, namespace, units, schedulingGates=[{"name": names.CARDS_GATE}])
 
 
+def had(pod: str, namespace: str, day: int) -> dict[str, str]:
+    """A pod that had a card on a day of January."""
+    since, until = f"2026-01-{day:02}T00:00:00Z", f"2026-01-{day:02}T08:00:00Z"
+    whom = {"namespace": namespace, "pod": pod, "uid": f"{namespace}-{pod}"}
+    return whom | {"pool": "training", "since": since, "until": until, "ended": "Finished"}
+
+
 def world(
     *, namespaces: Collection[str] = ("team-a", "team-b"), more_pods: tuple[SeenPod, ...] = (), **parts: Any
 ) -> Seen:
@@ -40,7 +47,8 @@ def world(
     used = card("gpu-1", 1, pool="training", hardware=LINKED | {"product": HTML},
                 allocations=(allocation("mine", "u1", namespace="team-a"),))  # fmt: skip
     theirs = card("gpu-1", 2, pool="training", hardware={"nvlink": {"peers": ["0000:01:00.0"]}},
-                  allocations=(allocation("secret-job", "u2", namespace="team-b"),))  # fmt: skip
+                  allocations=(allocation("secret-job", "u2", namespace="team-b"),),
+                  history=(had("secret-old", "team-b", 1), had("old", "team-a", 2)))  # fmt: skip
     promised = card("gpu-2", 1, pool="training", reservations=(reservation(namespace="team-b", pod="secret-two"),))
     faulted = card("gpu-2", 2, pool="training", conditions=(
         condition("Faulted", reason="CriticalXid", message="XID 79 while pod team-b/secret-job had it"),))  # fmt: skip
