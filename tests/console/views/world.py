@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from console.pods import ShownPod
 from console.records import Row, Seen
 from console.views import VIEWS
 from controllers.api import names
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.record import adapter
-from controllers.explain.records import SeenPod
 from tests.kit.objects import LONG_AGO, NOW, allocation, card, condition, inventory, node, pool, reservation
 from tests.kit.pods import pod_body
 
@@ -21,14 +21,14 @@ NOT_READY = condition("ReadyForPooling", status=False, reason="DriverMissing")
 LINKED = {"nvlink": {"peers": ["0000:02:00.0"]}}
 
 
-def seen_pod(name: str, namespace: str = "team-a", units: int = 1, **more: Any) -> SeenPod:
+def seen_pod(name: str, namespace: str = "team-a", units: int = 1, **more: Any) -> ShownPod:
     meta = {"namespace": namespace, "creation_timestamp": LONG_AGO}
     body = pod_body(name, units, pool="training", **more)
     body["metadata"] |= meta
-    return adapter(SeenPod).validate_python(body)
+    return adapter(ShownPod).validate_python(body)
 
 
-def queued(name: str, namespace: str = "team-a", units: int = 1) -> SeenPod:
+def queued(name: str, namespace: str = "team-a", units: int = 1) -> ShownPod:
     """A pod that waits for cards."""
     return seen_pod(name, namespace, units, schedulingGates=[{"name": names.CARDS_GATE}])
 
@@ -41,7 +41,7 @@ def had(pod: str, namespace: str, day: int) -> dict[str, str]:
 
 
 def world(
-    *, namespaces: Collection[str] = ("team-a", "team-b"), more_pods: tuple[SeenPod, ...] = (), **parts: Any
+    *, namespaces: Collection[str] = ("team-a", "team-b"), more_pods: tuple[ShownPod, ...] = (), **parts: Any
 ) -> Seen:
     """The fleet, as somebody sees it who may read pods of these namespaces."""
     used = card("gpu-1", 1, pool="training", hardware=LINKED | {"product": HTML},
@@ -49,7 +49,9 @@ def world(
     theirs = card("gpu-1", 2, pool="training", hardware={"nvlink": {"peers": ["0000:01:00.0"]}},
                   allocations=(allocation("secret-job", "u2", namespace="team-b"),),
                   history=(had("secret-old", "team-b", 1), had("old", "team-a", 2)))  # fmt: skip
-    promised = card("gpu-2", 1, pool="training", reservations=(reservation(namespace="team-b", pod="secret-two"),))
+    promised = card(
+        "gpu-2", 1, pool="training", reservations=(reservation(namespace="team-b", pod="secret-two", until=NOW + 300),)
+    )
     faulted = card("gpu-2", 2, pool="training", conditions=(
         condition("Faulted", reason="CriticalXid", message="XID 79 while pod team-b/secret-job had it"),))  # fmt: skip
     free, waits = card("gpu-2", 3, pool="training"), card("gpu-3", 1)
