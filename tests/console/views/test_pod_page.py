@@ -14,8 +14,8 @@ from console.views import VIEWS
 from controllers.api import names
 from controllers.domain.clock import stamp
 from tests.console.views.test_views import TEAMS, of_kind
-from tests.console.views.world import page, queued, seen_pod, world
-from tests.kit.objects import LONG_AGO, NOW, card, node, pool, reservation
+from tests.console.views.world import page, queued, seen_pod, sized, world
+from tests.kit.objects import LONG_AGO, NOW, card, pool, reservation
 from tests.kit.pods import asking
 
 
@@ -63,12 +63,10 @@ def test_who_may_not_list_nodes_gets_no_verdicts_and_is_told_so() -> None:
 def sized_page(pod: ShownPod) -> Mapping[str, Row]:
     """The page of a pod in the fleet, where gpu-1 has a taint and gpu-2 is empty and of a known size."""
     label = {names.pool_node_label("training"): ""}
-    sizes = {"cpu": "64", "memory": "512Gi", "pods": "110", names.resource_name("training"): "8"}
-    roomy = node("gpu-2", labels=label)
     nodes = {
-        "gpu-1": node("gpu-1", labels=label, taints=[{"key": "broken", "effect": "NoSchedule"}]),
-        "gpu-2": replace(roomy, status=replace(roomy.status, allocatable=sizes)),
-        "gpu-3": node("gpu-3", labels=label),
+        "gpu-1": sized("gpu-1", 2, label, taints=[{"key": "broken", "effect": "NoSchedule"}]),
+        "gpu-2": sized("gpu-2", 8, label),
+        "gpu-3": sized("gpu-3", 8, label),
     }
     return page("pod", world(nodes=nodes, more_pods=(pod,)), namespace="team-a", pod=pod.name)
 

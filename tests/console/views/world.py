@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from console.pods import ShownPod
@@ -10,6 +11,7 @@ from console.records import Row, Seen
 from console.views import VIEWS
 from controllers.api import names
 from controllers.api.gpudriver import GPUDriver
+from controllers.api.kube import Node
 from controllers.api.record import adapter
 from tests.kit.objects import LONG_AGO, NOW, allocation, card, condition, inventory, node, pool, reservation
 from tests.kit.pods import pod_body
@@ -31,6 +33,13 @@ def seen_pod(name: str, namespace: str = "team-a", units: int = 1, **more: Any) 
 def queued(name: str, namespace: str = "team-a", units: int = 1) -> ShownPod:
     """A pod that waits for cards."""
     return seen_pod(name, namespace, units, schedulingGates=[{"name": names.CARDS_GATE}])
+
+
+def sized(name: str, cards: int, labels: Mapping[str, str], **spec: Any) -> Node:
+    """A node that says what it has for pods, with so many cards of pool training."""
+    made = node(name, labels=labels, **spec)
+    has = {"cpu": "64", "memory": "512Gi", "pods": "110", names.resource_name("training"): str(cards)}
+    return replace(made, status=replace(made.status, allocatable=has))
 
 
 def had(pod: str, namespace: str, day: int) -> dict[str, str]:
@@ -79,7 +88,7 @@ def world(
     shown = {one.key: one for one in pods if one.metadata.namespace in namespaces}
     made: dict[str, Any] = {
         "cards": {one.name: one for one in cards},
-        "nodes": {f"gpu-{at}": node(f"gpu-{at}", labels={names.pool_node_label("training"): ""}) for at in (1, 2, 3)},
+        "nodes": {f"gpu-{at}": sized(f"gpu-{at}", at + 1, {names.pool_node_label("training"): ""}) for at in (1, 2, 3)},
         "inventories": {one.name: one for one in inventories},
         "pools": {one.name: one for one in pools},
         "drivers": {"main": driver},
