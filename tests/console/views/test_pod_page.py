@@ -15,8 +15,11 @@ from controllers.api import names
 from controllers.domain.clock import stamp
 from tests.console.views.test_views import TEAMS, of_kind
 from tests.console.views.world import page, queued, seen_pod, sized, world
-from tests.kit.objects import LONG_AGO, NOW, card, pool, reservation
+from tests.kit.objects import NOW, card, pool, reservation
 from tests.kit.pods import asking
+
+YOUNG = stamp(NOW - 30)
+"""So lately that every second shows in an age."""
 
 
 def test_a_pod_that_waits_has_a_verdict_of_each_node_with_cards_of_the_pool() -> None:
@@ -84,9 +87,9 @@ def test_the_page_of_a_pod_that_waits_is_the_same_less_than_a_minute_later(
     said = json.dumps(now["pod"])
     expected = {
         "reserved": f"is reserved for it, until {stamp(NOW + 300)}",
-        "expired": f"it was made at {LONG_AGO}",
+        "expired": f"it was made at {YOUNG}",
         "passed over": f"others come first until {stamp(NOW + 300)}",
-        "queued": "waits for 1 card",
+        "queued": f"the longest since {YOUNG}" if namespaces == ("team-a",) else "waits for 1 card",
         "oversized": "waits for 4 cards",
     }
     assert expected[waiting] in said
@@ -97,13 +100,13 @@ def lingering(waiting: str, namespaces: tuple[str, ...]) -> tuple[Seen, str]:
     if waiting == "oversized":
         return world(namespaces=namespaces), "waits"
     if waiting == "queued":
-        summary = {"waiting": 3, "waiting_units": 6, "oldest": LONG_AGO}
+        summary = {"waiting": 3, "waiting_units": 6, "oldest": YOUNG}
         seen = world(namespaces=namespaces, more_pods=(queued("one"),))
         known = pool("training", status={"queue": summary})
         return replace(seen, pools={**seen.pools, "training": known}), "one"
     promise = reservation("r-one", pod="one", namespace="team-a", until=NOW + 300)
     held = card("gpu-2", 3, pool="training", reservations=(promise,) if waiting == "reserved" else ())
-    made = seen_pod("one", devices=held.status.inventory_id or "")
+    made = seen_pod("one", created=YOUNG, devices=held.status.inventory_id or "")
     seen = world(namespaces=namespaces, more_pods=(made,))
     entry = {"requestID": "r-one", "turns": 3, "until": stamp(NOW + 300)}
     known = pool("training", status={"passed_over": [entry]} if waiting == "passed over" else {})

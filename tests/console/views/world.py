@@ -23,8 +23,8 @@ NOT_READY = condition("ReadyForPooling", status=False, reason="DriverMissing")
 LINKED = {"nvlink": {"peers": ["0000:02:00.0"]}}
 
 
-def seen_pod(name: str, namespace: str = "team-a", units: int = 1, **more: Any) -> ShownPod:
-    meta = {"namespace": namespace, "creation_timestamp": LONG_AGO}
+def seen_pod(name: str, namespace: str = "team-a", units: int = 1, *, created: str = LONG_AGO, **more: Any) -> ShownPod:
+    meta = {"namespace": namespace, "creation_timestamp": created}
     body = pod_body(name, units, pool="training", **more)
     body["metadata"] |= meta
     return adapter(ShownPod).validate_python(body)
