@@ -68,7 +68,7 @@ def test_every_dashboard_is_rendered() -> None:
 def test_all_that_has_metrics_is_read() -> None:
     monitors = {one["metadata"]["name"]: one["spec"] for one in of("PodMonitor")}
     (apps,) = monitors["gpu-control-plane"]["selector"]["matchExpressions"]
-    assert set(apps["values"]) == {*MODULES, *OPTIONAL}
+    assert set(apps["values"]) == {*MODULES, *OPTIONAL, names.CONSOLE}
     (components,) = monitors["gpu-nodeagent"]["selector"]["matchExpressions"]
     made = daemonsets(BootstrapSettings())
     pool = GPUPool(metadata=ObjectMeta(name="a"))

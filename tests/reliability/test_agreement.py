@@ -24,7 +24,7 @@ from reliability.agreement.tally import BARS, Sizes, Tally, summary
 from sim import controlplane
 from tools.errors import UserError
 
-KEPT = Path(__file__).parents[1] / "data" / "agreement"
+KEPT = Path(__file__).parent / "agreement"
 CASES = sorted(KEPT.glob("*.json"))
 SMALL = Sizes(pods=40, nodes=8, pools=2, seed=3)
 
