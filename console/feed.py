@@ -26,8 +26,8 @@ from controllers.runtime.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from console.pods import ShownPod
     from controllers.api.resources import Resource
-    from controllers.explain.records import SeenPod
     from controllers.runtime.client import Client
 
 PROBE: Final = 1.5
@@ -59,7 +59,7 @@ class Feed:
         self._reflectors: list[Reflector[Any]] = []
         for read in WHOLE:
             self._reflect(read.resource, read.record, Scope())
-        self.pods: Store[SeenPod] = Store(PODS[0].kind)
+        self.pods: Store[ShownPod] = Store(PODS[0].kind)
         # Those of the module's own namespace carry the label, too, and ask for no card.
         self._reflect(*PODS, Scope(namespace, labels=PODS_LABEL, fields=names.TENANT_PODS), self.pods)
         self._namespaces: Counter[str] = Counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from console.pods import ShownPod
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver
@@ -13,7 +14,6 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.meta import KubeObject
 from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUNODEINVENTORY, GPUPOOL, NODE, POD, Resource
-from controllers.explain.records import SeenPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ WHOLE: Final = (
     Read(GPUDRIVER, GPUDriver, "drivers"),
 )
 """Those that a viewer may read wholly or not at all."""
-PODS: Final[tuple[Resource, type[SeenPod]]] = (POD, SeenPod)
+PODS: Final[tuple[Resource, type[ShownPod]]] = (POD, ShownPod)
 PODS_LABEL: Final = names.LABEL_POOL
 """The label of pods that a pool admitted."""
 

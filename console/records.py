@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from console.pods import ShownPod
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
-from controllers.explain.records import SeenPod
 
 Row = dict[str, Any]
 """A row as the page gets it: JSON without nulls."""
@@ -26,7 +26,7 @@ class Seen:
     inventories: Mapping[str, GPUNodeInventory]
     pools: Mapping[str, GPUPool]
     drivers: Mapping[str, GPUDriver]
-    pods: Mapping[str, SeenPod]
+    pods: Mapping[str, ShownPod]
     """Pods that ask for cards, of namespaces that the viewer may read."""
     may_read: Callable[[str], bool]
     """Whether the viewer may read pods of a namespace. Names of pods in others' objects (a card's allocations) are

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from console.views.common import less
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
-from controllers.domain.placement.topology import locations
+from controllers.domain.near import locations
 from controllers.domain.slots import blocked_by
 
 if TYPE_CHECKING:

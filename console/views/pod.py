@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from console.views.common import cells_of, explanation_row, less, missing, notes
 from console.views.queues import observed_queue, pod_pool, queue_seen, units
-from console.views.verdicts import verdict_rows
+from console.views.verdicts import nodes_of, verdict_rows
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
 from controllers.explain import pod as explain
@@ -19,11 +19,11 @@ from controllers.explain.records import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from console.pods import ShownPod
     from console.records import Row, Seen
     from controllers.api.gpudevice import GPUDevice
     from controllers.explain.queue import Queue
     from controllers.explain.queue_order import QueueSeen
-    from controllers.explain.records import SeenPod
 
 
 def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]:
@@ -50,7 +50,7 @@ class _Queue:
     queue: Queue
 
 
-def _queue(pod: SeenPod, seen: Seen, now: float) -> _Queue | None:
+def _queue(pod: ShownPod, seen: Seen, now: float) -> _Queue | None:
     """Of a pod that is on no node yet; None of others, and where there is no such pool."""
     pool = seen.pools.get(pod_pool(pod))
     if pool is None or pod.node is not None or pod.finished:
@@ -58,15 +58,15 @@ def _queue(pod: SeenPod, seen: Seen, now: float) -> _Queue | None:
     return _Queue(queue_seen(pool, seen, now, every_node=True), observed_queue(pool, seen, now))
 
 
-def _verdicts(pod: SeenPod, seen: Seen, queue: _Queue | None) -> dict[str, Row]:
-    """What each card of its pool is to a pod that has none yet; nothing where cards or nodes may not be read."""
+def _verdicts(pod: ShownPod, seen: Seen, queue: _Queue | None) -> dict[str, Row]:
+    """What each card and node of its pool is to a pod on none yet; nothing where cards or nodes may not be read."""
     if queue is None or "GPUDevice" in seen.refused:
         return {}
-    verdict = verdict_of(queue.objects, queue.queue, pod, ())
+    verdict = verdict_of(queue.objects, queue.queue, pod, nodes_of(pod, queue.objects))
     return verdict_rows(verdict, seen) if verdict is not None else {}
 
 
-def _pod(pod: SeenPod) -> Row:
+def _pod(pod: ShownPod) -> Row:
     pool = pod_pool(pod)
     phase = "Deleting" if pod.metadata.deletion_timestamp is not None else pod.status.phase
     return less(
@@ -82,7 +82,7 @@ def _pod(pod: SeenPod) -> Row:
     )
 
 
-def _seen(pod: SeenPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
+def _seen(pod: ShownPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
     """The pod with all that its cards depend on; events are not watched, and are nothing that is missing here."""
     name = pod_pool(pod)
     pool = seen.pools.get(name)
@@ -99,9 +99,10 @@ def _seen(pod: SeenPod, seen: Seen, queue: _Queue | None, now: float) -> explain
         now=now,
         queue=waits.queue if waits is not None else None,
         misfit=explain_misfit(waits.objects, pod) if waits is not None else "",
+        is_kept=True,
     )
 
 
-def _promised(pod: SeenPod, seen: Seen) -> list[GPUDevice]:
+def _promised(pod: ShownPod, seen: Seen) -> list[GPUDevice]:
     named = set(named_devices(pod))
     return [card for card in seen.cards.values() if card.status.inventory_id in named] if named else []

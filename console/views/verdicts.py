@@ -5,14 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from console.views.common import guarded, less
+from controllers.explain.pod_verdict import node_verdicts
+from controllers.explain.records import Unreadable
 
 if TYPE_CHECKING:
+    from console.pods import ShownPod
     from console.records import Row, Seen
     from controllers.domain.verdict.records import CardVerdict, NodeVerdict, PodVerdict
+    from controllers.explain.queue_order import QueueSeen
 
 
 HELD: Final = ("InUse", "Promised")
 """Reasons that name a pod."""
+_OTHERS: Final = Unreadable("The console reads pods that ask for cards, and no others.")
+
+
+def nodes_of(pod: ShownPod, seen: QueueSeen) -> tuple[NodeVerdict, ...]:
+    """What the scheduler would say of each node with cards of the pool; none where that is not known of the pod.
+
+    Of what runs on a node the console sees a part only, so that no node fits for sure: the verdict says so.
+    """
+    if (whole := pod.whole) is None:
+        return ()
+    places = {card.status.node_name for card in seen.members}
+    nodes = {name: node for name, node in seen.nodes.items() if name in places}
+    return node_verdicts(whole, nodes, _OTHERS, seen.tolerated)
 
 
 def verdict_rows(verdict: PodVerdict, seen: Seen) -> dict[str, Row]:

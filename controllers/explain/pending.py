@@ -13,7 +13,7 @@ from controllers.domain.wording import listed
 from controllers.explain import pool as pools
 from controllers.explain.explanation import Finding
 from controllers.explain.records import Unreadable
-from controllers.explain.words import counted, since, span
+from controllers.explain.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,9 +86,9 @@ def find_pool_blockers(seen: PodSeen, name: str) -> Iterator[Finding]:
 
 def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], units: int) -> Iterator[Finding]:
     for device, reservation in held:
-        left = span(seconds(reservation.expires_at) - seen.now)
+        left = seen.times.remaining(seconds(reservation.expires_at))
         name = device.status.inventory_id
-        yield Finding("good", f"Card {name} on node {device.status.node_name} is reserved for it, for {left} more")
+        yield Finding("good", f"Card {name} on node {device.status.node_name} is reserved for it, {left}")
     if isinstance(seen.cards, Unreadable) or sum(r.slots for _, r in held) >= units:
         return
     promised = named_devices(seen.pod)
@@ -98,17 +98,17 @@ def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], unit
     yield Finding(
         "warning",
         f"Its reservation of {listed(promised)} has ended, since it was not bound in time"
-        f" (it was made {since(seen.pod.metadata.creation_timestamp, seen.now)} ago)",
+        f" (it was made {seen.times.ago(seen.pod.metadata.creation_timestamp)})",
         ""
         if passed
         else "Nothing for the card: it keeps its place before newcomers, and gets another reservation in its turn",
     )
     if passed is not None:
-        left = span(until(passed, seen.now) - seen.now)
+        left = seen.times.remaining(until(passed, seen.now))
         yield Finding(
             "bad",
             f"The scheduler placed it in none of {passed.turns} turns in which its cards were reserved: others come"
-            f" first for {left} more",
+            f" first {left}",
             "Mend what the scheduler says of it (kubectl describe pod), or delete it: the reason is not the cards",
         )
 
@@ -164,4 +164,4 @@ def events(seen: PodSeen) -> Iterator[Finding]:
         if event.type == "Warning" and event.reason != "FailedScheduling"
     }
     for reason, event in latest.items():
-        yield Finding("warning", f"Event {reason}, {since(event.when, seen.now)} ago: {event.message}")
+        yield Finding("warning", f"Event {reason}, {seen.times.ago(event.when)}: {event.message}")

@@ -12,6 +12,7 @@ from controllers.explain import bound, pending, queued
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.queue import Queue
 from controllers.explain.records import Unreadable
+from controllers.explain.times import Times
 from controllers.explain.words import asked
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ class PodSeen:
     """Why no node of the pool could ever take it; empty where one could, or that is not known."""
     numbers: Summary | None = None
     """What the pool's cards are to it; None where that is not known."""
+    is_kept: bool = False
+    """Whether the answer is kept and shown for long: it then says times, and no ages."""
+
+    @property
+    def times(self) -> Times:
+        """How its times are said."""
+        return Times(self.now, absolute=self.is_kept)
 
 
 def pools_of(pod: SeenPod) -> dict[str, int]:

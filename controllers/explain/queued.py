@@ -15,7 +15,7 @@ from controllers.explain.cures import UNLISTED
 from controllers.explain.explanation import Finding
 from controllers.explain.queue import DENIED, GATES_OF_OTHERS, Queue, reported_reason
 from controllers.explain.records import Unreadable
-from controllers.explain.words import UNITS, counted, ordinal, since
+from controllers.explain.words import UNITS, counted, ordinal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +122,6 @@ def _others(seen: PodSeen, queue: Queue | None, found: Waiter | None) -> Iterato
     """How many wait, where its place is not known."""
     if queue is None or not queue.total or (found is not None and found.position is not None):
         return
-    ago = f", the longest for {since(queue.oldest, seen.now)}" if queue.oldest else ""
+    ago = f", the longest {seen.times.lasting(queue.oldest)}" if queue.oldest else ""
     text = f"{counted(queue.total, 'pod')} wait for {counted(queue.units, 'slot')} of GPUPool {queue.pool}{ago}"
     yield Finding("note", text, f"kubectl gpu queue {queue.pool}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.gpudevice import Tenancy
+from controllers.api.gpudevice import HISTORY_MAX, Tenancy
 from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp
 
@@ -119,8 +119,12 @@ class Tenancies:
         return found is not None and applied(found).mode == "TimeSlice"
 
     def _forget_recorded(self, device: GPUDevice) -> None:
-        tenants = self._cards.get(device.name, {})
-        for each in device.status.history:
+        tenants, history = self._cards.get(device.name, {}), device.status.history
+        if len(history) >= HISTORY_MAX:  # what ended before all of these has no place in it any more
+            oldest = history[0].until
+            for uid in [uid for uid, one in tenants.items() if one.over is not None and stamp(one.over) < oldest]:
+                self._forget(device.name, uid)
+        for each in history:
             tenant = tenants.get(each.uid)
             if tenant is not None and tenant.over is not None and stamp(tenant.over) == each.until:
                 self._forget(device.name, each.uid)

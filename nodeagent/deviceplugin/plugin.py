@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controllers.domain import near
 from controllers.runtime.controller import Controller
 from nodeagent.deviceplugin import metrics
 from nodeagent.deviceplugin.devices import allocate, allocations, decide, offers, preferred_allocation
@@ -198,7 +199,7 @@ class Plugin:
         cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
         waiting = preferred_allocation.claims(self.pool, cards, self.caches.pods, self._held.ours)
         return preferred_allocation.preferred(
-            available, must, size, listed, claims=waiting, places=preferred_allocation.locate_cards(cards)
+            available, must, size, listed, claims=waiting, places=near.locations(cards)
         )
 
     def _allocate(self, ids: Sequence[str]) -> ContainerDevices:

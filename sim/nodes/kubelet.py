@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
+from controllers.domain import near
 from controllers.domain.request import effective, lasting, whole
 from controllers.domain.slots import named_devices
 from nodeagent.deviceplugin.devices import offers, preferred_allocation
@@ -110,7 +111,7 @@ class _Node:
             if not listed:
                 continue
             claims = self._own(pod) if container == UNTOLD else self._claims(pool)
-            places, free = preferred_allocation.locate_cards(self._cards), tuple(self._free(listed.values()))
+            places, free = near.locations(self._cards), tuple(self._free(listed.values()))
             for id_ in preferred_allocation.preferred(free, (), slots - has, listed, claims=claims, places=places):
                 self._given[listed[id_].card, uid, container] += 1
 

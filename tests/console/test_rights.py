@@ -114,6 +114,27 @@ async def test_a_team_never_gets_a_byte_of_anothers_pods(two: Two, page: str) ->
             assert SECRET.encode() in bytes(all_of_it.raw), "or the test shows nothing"
 
 
+async def test_a_team_gets_the_verdicts_of_nodes_for_its_own_pods_alone(two: Two) -> None:
+    team, boss = two.console.browser(two.tokens["team-a"]), two.console.browser(two.tokens["boss"])
+    _, ours = await team.get("/api/rows/pod?namespace=team-a&pod=mine")
+    assert ours["rows"]["verdict/n1"]["kind"] == "nodeVerdict"
+    assert SECRET not in str(ours)
+    theirs = f"/api/rows/pod?namespace=team-b&pod={SECRET}-1"
+    assert "verdict/n1" in (await boss.get(theirs))[1]["rows"]
+    assert "verdict/n1" not in (await team.get(theirs))[1]["rows"]
+
+
+async def test_who_may_not_list_nodes_gets_no_verdict_and_is_told_so(two: Two) -> None:
+    name = f"nodeless-{uuid.uuid4().hex[:6]}"
+    token = await two.admin.somebody(name)
+    await two.admin.grant(name, OURS, PODS)
+    status, once = await two.console.browser(token).get("/api/rows/pod?namespace=team-a&pod=mine")
+    assert status == 200
+    assert "pod" in once["rows"]
+    assert "verdict/n1" not in once["rows"]
+    assert once["rows"]["?/Node"] == {"kind": "refused", "of": "Node", "text": "You may not list nodes."}
+
+
 async def test_what_may_not_be_read_is_counted(two: Two) -> None:
     status, once = await two.console.browser(two.tokens["team-a"]).get("/api/rows/card?card=n1-0000-17-00-0")
     assert status == 200

@@ -184,3 +184,18 @@ def test_a_shared_card_has_no_history_and_costs_nothing() -> None:
     take_back(cluster)
     cluster.settle()
     assert (cluster.card_writes - writes, history(cluster)) == (0, ())
+
+
+def test_a_pod_whose_end_is_learned_late_stands_where_it_ended(cluster: Counting) -> None:
+    begin(cluster, "slow")
+    take_back(cluster)  # its end is not seen for half a minute
+    cluster.settle()
+    cluster.now += 5
+    begin(cluster, "quick")
+    take_back(cluster)
+    change(cluster, "quick", phase="Succeeded")
+    cluster.settle()
+    assert [each.pod for each in history(cluster)] == ["quick"]
+    cluster.now += PATIENCE
+    cluster.settle()
+    assert [(each.pod, each.ended) for each in history(cluster)] == [("slow", "Lost"), ("quick", "Finished")]

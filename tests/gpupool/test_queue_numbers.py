@@ -36,6 +36,22 @@ def test_what_others_get_first_is_kept_for_them() -> None:
     assert found(pool, "second") == "1 free ones are kept for pods that are before it (2 cards: 2 kept for others)"
 
 
+def test_what_is_kept_for_the_pod_itself_is_kept_for_no_other() -> None:
+    pool = Queue({"n1": 2})
+    pool.reserve("n1-0", "secret")
+    pool.queues("big", 2, age=3600)
+    assert (
+        found(pool, "big") == "there are not enough free ones (2 cards: 1 promised, 1 free on nodes that have too few)"
+    )
+
+
+def test_free_cards_of_a_node_that_refuses_the_pod_are_not_kept_for_others() -> None:
+    pool = Queue({"n1": 4})
+    pool.queues("picky", 4, age=60, nodeSelector={"zone": "b"})
+    pool.queues("behind", 1, age=30)
+    assert "kept" not in found(pool, "picky").split("(")[0]
+
+
 def test_no_name_of_another_namespace_is_in_it() -> None:
     pool = Queue({"n1": 1})
     pool.reserve("n1-0", "secret")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from controllers.domain.placement import topology
+from controllers.domain import near
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
+    from controllers.domain.near import CardLocation
     from controllers.domain.placement.choice import Share
-    from controllers.domain.placement.topology import CardLocation
     from controllers.domain.slots import NodeSlots
 
 
@@ -38,8 +38,8 @@ class NodeCapacity:
     in_flight: int
     locations: Mapping[str, CardLocation]
     """Where each card sits, by name."""
-    locality: tuple[int, int]
-    """The most free slots in one NVLink group, and on one NUMA node."""
+    locality: tuple[int, int, int]
+    """The most free slots in one clique, in one NVLink group, and on one NUMA node."""
     reserved_for_pending: int = 0
     """Free slots that are left for pending pods; `free` is without them."""
 
@@ -59,7 +59,7 @@ def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapp
     total = sum(card.slots for card in slots.cards)
     taken = slots.taken + in_flight
     free = slots.offered(max(0, sum(card.free for card in free_cards) - slots.overflow - slots.displaced), taken)
-    locations = topology.locations(card.device for card in slots.cards)
+    locations = near.locations(card.device for card in slots.cards)
     locality = _locality(free_cards, locations)
     return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
 
@@ -96,5 +96,5 @@ def _without_cards_of(capacity: NodeCapacity, cards: Collection[str]) -> NodeCap
     return replace(capacity, free_cards=left, free=free, locality=_locality(left, capacity.locations))
 
 
-def _locality(free_cards: Iterable[FreeCard], locations: Mapping[str, CardLocation]) -> tuple[int, int]:
-    return topology.locality((locations[card.device.name], card.free) for card in free_cards)
+def _locality(free_cards: Iterable[FreeCard], locations: Mapping[str, CardLocation]) -> tuple[int, int, int]:
+    return near.locality((locations[card.device.name], card.free) for card in free_cards)

@@ -1,7 +1,7 @@
 """Placement of a pod: its node, and cards on it. Pure: a seed, the request's id, takes the place of chance.
 
 Nodes whose free cards are near enough to each other for the pod come before those where it would be
-split (`controllers.domain.placement.topology`): how full a node is decides among nodes that are as good in that. Then
+split (`controllers.domain.near`): how full a node is decides among nodes that are as good in that. Then
 Spread takes the emptiest node, BinPack that with the least room that suffices, and on the node the nearest cards
 are taken. Before all that Spread takes the emptiest topology domain. Equals are ordered by the seed, so
 that several replicas, which see the same free cards, do not all run for the first one.
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from controllers.api import names
+from controllers.domain import near
+from controllers.domain.near import CardOption
 from controllers.domain.node_fit import PodConstraints, node_fits
-from controllers.domain.placement import topology
-from controllers.domain.placement.topology import CardOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,7 +101,12 @@ def _rank(
 ) -> Callable[[tuple[Node, NodeCapacity]], tuple[float, float, float, int]]:
     """The order of candidates: smaller is better."""
     if policy.strategy == "BinPack":
-        return lambda item: (_distance(item[1], units), item[1].free, -item[1].taken, _tie_break(seed, item[0].name))
+        return lambda item: (
+            near.distance(item[1].locality, units),
+            item[1].free,
+            -item[1].taken,
+            _tie_break(seed, item[0].name),
+        )
     taken: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
     for capacity in capacities:
@@ -114,15 +119,14 @@ def _rank(
     def rank(item: tuple[Node, NodeCapacity]) -> tuple[float, float, float, int]:
         node, capacity = item
         domain = node.metadata.labels.get(policy.topology_key, "")
-        return shares[domain], _distance(capacity, units), capacity.taken / capacity.total, _tie_break(seed, node.name)
+        return (
+            shares[domain],
+            near.distance(capacity.locality, units),
+            capacity.taken / capacity.total,
+            _tie_break(seed, node.name),
+        )
 
     return rank
-
-
-def _distance(capacity: NodeCapacity, units: int) -> int:
-    """How far apart the cards for so many slots would be: 0 in one NVLink group, 1 on one NUMA node, 2 anywhere."""
-    linked, local = capacity.locality
-    return 0 if linked >= units else 1 if local >= units else 2
 
 
 def pick_cards(node: str, capacity: NodeCapacity, units: int, policy: PlacementPolicy, seed: str) -> Placement | None:
@@ -141,7 +145,7 @@ def pick_cards(node: str, capacity: NodeCapacity, units: int, policy: PlacementP
         for card in capacity.free_cards
     ]
     found, shares = {card.device.name: card.device for card in capacity.free_cards}, []
-    for option in topology.nearest(
+    for option in near.nearest(
         options, ((locations[card.device.name], card.slots) for card in capacity.slots.cards), units
     ):
         take = min(units, option.free)

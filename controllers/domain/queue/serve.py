@@ -19,7 +19,7 @@ from controllers.domain.placement.choice import place
 from controllers.domain.request import PoolRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from controllers.domain.node_fit import PodConstraints
     from controllers.domain.placement.capacity import NodeCapacity
@@ -70,6 +70,8 @@ class Walk:
         self._able: dict[tuple[int, PodConstraints], _Nodes] = {}
         self._hopeless: set[tuple[int, PodConstraints]] = set()
         self._work: Counter[str] = Counter()
+        self.held: dict[str, Mapping[str, int]] = {}
+        """By key of an entry for which slots are kept: how many on each node."""
         self.next_hold = inf
         """Epoch seconds at which a pod that waits will have waited long enough for cards to be kept for it."""
 
@@ -169,6 +171,7 @@ class Walk:
                 break
             kept.append(name)
             covered += self._capacities[name].total
+        self.held[entry.key] = {name: self._capacities[name].free for name in kept}
         for name in kept:
             self._set(replace(self._capacities[name], free=0, free_cards=()))
         return tuple(kept)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
 from controllers.domain.allocation import applied, is_applied
+from controllers.domain.near import NOTHING_FREE
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.slots import NodeSlots, account, gives, issuable, slots_of
 
@@ -109,7 +110,7 @@ def capacities(
         totals[device.status.node_name or ""] += slots_of(device, allocation)
     for name, total in totals.items():
         if name in seen.nodes and name not in slots:
-            yield NodeCapacity(seen.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, (0, 0))
+            yield NodeCapacity(seen.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, NOTHING_FREE)
     for name, here in slots.items():
         capacity = node_capacity(seen.nodes[name], here, {})
         # Reservations that have ended are taken off, with an Event where they ran out, by the loop over cards.

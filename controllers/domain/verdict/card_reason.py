@@ -48,7 +48,7 @@ def reason_of_free(place: NodeCards, units: int, own: int) -> CardReason:
     wanted = max(1, units - own)
     if place.left >= wanted:
         return "Free"
-    return "KeptFor" if place.kept is not None and (place.free >= wanted or not place.left) else "TooFewHere"
+    return "KeptFor" if place.kept is not None and place.free >= wanted else "TooFewHere"
 
 
 def refused_by(place: NodeCards, constraints: PodConstraints) -> str:

@@ -53,7 +53,7 @@ def shortage(
         return "no card has been assigned to it yet"
     if slots.kept and slots.most_with_kept >= units > slots.most:
         return f"{slots.kept} free ones are kept for {before}"
-    if slots.most >= units:
+    if max(slots.most, slots.elsewhere) >= units:
         if named is not None and named[1] < units:
             return f"the pod names node {short(named[0])} (spec.nodeName), which has {named[1]} free"
         pools = " or the pool's affinity" if pool_affinity else ""

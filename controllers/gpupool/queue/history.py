@@ -1,4 +1,4 @@
-"""`GPUDevice.status.history`: the tenancies that ended, appended to a ring. Pure."""
+"""`GPUDevice.status.history`: the tenancies that ended, in a ring by the time of their end. Pure."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def write_ended(view: ObservedCard) -> dict[str, object]:
     # A pod has one entry: kubelet may report no allocation for a moment, and its end is the last one.
     ended = {each.uid for each in view.ended}
     kept = [each for each in device.status.history if each.uid not in ended]
-    made = (*kept, *view.ended)[-HISTORY_MAX:]
+    made = tuple(sorted((*kept, *view.ended), key=lambda each: (each.until, each.uid))[-HISTORY_MAX:])
     return {} if made == device.status.history else {"history": [to_json(each) for each in made]}

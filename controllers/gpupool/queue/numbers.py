@@ -39,19 +39,29 @@ class QueueNumbers:
 
         Pods are held against nodes by the walk alone, which bounds how much of that a namespace can cause.
         """
+        own = self._walk.held.get(entry.key)
         kind = member.units, member.constraints
-        if kind not in self._known:
-            fitting, asked = self._walk.fitting(member.constraints), Asked(member.units, member.constraints)
-            made = None if fitting is None else summarize(self._cards, asked, self._now, frozenset(fitting))
-            self._known[kind] = made
-        found = self._known[kind]
+        if own is not None:
+            found = self._summary(member, self._cards_less(own))  # what is kept for it is kept for no other
+        else:
+            if kind not in self._known:
+                self._known[kind] = self._summary(member, self._cards)
+            found = self._known[kind]
         if found is None:
             return ""
         return counted(found) if entry.gang is not None else spelled(found)
 
+    def _summary(self, member: Member, cards: Mapping[str, NodeCards]) -> Summary | None:
+        fitting, asked = self._walk.fitting(member.constraints), Asked(member.units, member.constraints)
+        return None if fitting is None else summarize(cards, asked, self._now, frozenset(fitting))
+
     @cached_property
     def _cards(self) -> Mapping[str, NodeCards]:
+        return self._cards_less({})
+
+    def _cards_less(self, own: Mapping[str, int]) -> Mapping[str, NodeCards]:
+        """The cards after the walk, with what it keeps and gave; `own`: what of it is the pod's, by node."""
         after = self._walk.left()
-        gone = {name: each.free - after.get(name, 0) for name, each in self._slots.items()}
+        gone = {name: each.free - after.get(name, 0) - own.get(name, 0) for name, each in self._slots.items()}
         kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}
         return cards_of(self._view, kept, self._now, self._slots)

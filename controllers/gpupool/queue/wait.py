@@ -73,12 +73,14 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
 
 
 def _without_numbers(current: Condition | None, wait: Wait | None, message: str) -> Condition | None:
-    """The condition as it was written, but for the numbers of that moment: of all else in it the reason tells."""
-    if current is None or wait is None or wait.found is None:
+    """The condition as it was written, but for what changes as the queue moves: of that its reason tells."""
+    if current is None or wait is None or not (wait.found is not None or wait.cause in MOVING):
         return current
     return replace(current, message=message[:MESSAGE_MAX])
 
 
+MOVING: Final[frozenset[Cause]] = frozenset({"OverLimit", "WaitingForGang"})
+"""Causes whose sentence has numbers: n pods of a gang that come one by one would be n² writes."""
 _SENTENCES: Final[dict[Cause, str]] = {
     "Waiting": "The pod waits for {slots}: there are not enough free ones, or others are before it.",
     "OverLimit": "The pod waits for {slots}: its namespace has as many as the pool allows it{detail}.",

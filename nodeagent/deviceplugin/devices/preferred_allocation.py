@@ -3,7 +3,7 @@
 Kubelet does not say for which pod it asks. So the claims are tried in order: of pods that are bound to
 this node and hold nothing yet, the oldest first, then of reservations whose pod has not been seen here,
 the oldest first; the first claim to as many slots as are asked for, all of them free, is taken to be
-the one. What is left is chosen near to what is chosen (NVLink, then NUMA), and away from what others claim.
+the one. What is left is chosen by the module's rule of nearness, and away from what others claim.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names as api
+from controllers.domain.near import CardLocation, CardOption, nearest
 from controllers.domain.request import whole
 from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Container, Pod
@@ -33,15 +34,6 @@ class Claim:
     """How many slots its containers ask for, each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a card is."""
-
-    numa: int | None = None
-    peers: frozenset[str] = frozenset()
-    """Names of the cards to which it has an NVLink."""
-
-
 def preferred(
     available: Iterable[str],
     must: Iterable[str],
@@ -49,9 +41,12 @@ def preferred(
     listed: Mapping[str, Listed],
     *,
     claims: Sequence[Claim] = (),
-    places: Mapping[str, Place] | None = None,
+    places: Mapping[str, CardLocation] | None = None,
 ) -> tuple[str, ...]:
-    """So many of the available ids, those of `must` first; fewer only where there are not so many."""
+    """So many of the available ids, those of `must` first; fewer only where there are not so many.
+
+    `places`: where the cards are (`domain.near`), by name.
+    """
     chosen = list(dict.fromkeys(must))[: max(0, size)]
     free: dict[str, list[str]] = {}
     for id_ in sorted(set(available) - set(chosen)):
@@ -79,56 +74,43 @@ def _claim(claims: Sequence[Claim], size: int, free: Mapping[str, list[str]], ch
 
 
 def _near(
-    count: int, free: dict[str, list[str]], chosen: list[str], others: Counter[str], places: Mapping[str, Place]
-) -> Iterator[str]:
-    """Ids one by one, each near to those before; the first decides, so that each kind of first is tried."""
-    best: list[str] | None = None
-    if count <= 0 or not free:
-        return
-    kinds: dict[object, str] = {}
-    for card in sorted(free, key=lambda c: (others[c], -len(free[c]), c)):
-        place = places.get(card, Place())
-        kinds.setdefault((others[card], place.numa, place.peers), card)
-    for seed in kinds.values() if not chosen else [None]:
-        left = Counter({card: len(ids) for card, ids in free.items()})
-        tried = _grow(count, left, chosen, seed=seed, others=others, places=places)
-        if best is None or _cost(tried, others, places) < _cost(best, others, places):
-            best = tried
-    for card in best or ():
-        yield free[card].pop(0)
-
-
-def _grow(
     count: int,
-    left: Counter[str],
-    chosen: list[str],
-    *,
-    seed: str | None,
+    free: Mapping[str, list[str]],
+    chosen: Sequence[str],
     others: Counter[str],
-    places: Mapping[str, Place],
+    places: Mapping[str, CardLocation],
 ) -> list[str]:
-    """Cards to take a slot of, one for each; greedy."""
-    taken: list[str] = []
-    while len(taken) < count and (open_ := [card for card, slots in left.items() if slots > 0]):
-        around = [*chosen, *taken]
+    """Ids, near to what is chosen and to each other; those that others claim only where the rest does not suffice."""
+    left = {card: list(ids) for card, ids in free.items()}
+    around = [_place(card, places) for card in chosen]
+    picked: list[str] = []
+    for claimed in (False, True):
+        options = _options(free, others, places, claimed=claimed)
+        slots = [(option.location, option.free) for option in options]
+        for option in nearest(options, slots, count - len(picked), around) if len(picked) < count else ():
+            ids = left[option.card]
+            number = max(0, min(option.free, count - len(picked)))
+            picked += ids[:number]
+            around += [option.location] * number
+            del ids[:number]
+    return picked
 
-        def rank(card: str, around: list[str] = around) -> tuple[int, int, int, int, str]:
-            place = places.get(card, Place())
-            links = sum(other in place.peers for other in set(around))
-            far = sum(places.get(other, Place()).numa != place.numa for other in around)
-            return (max(0, others[card] - left[card] + 1), -links, far, -left[card], card)
 
-        next_ = seed if seed is not None and not taken else min(open_, key=rank)
-        left[next_] -= 1
-        taken.append(next_)
-    return taken
+def _options(
+    free: Mapping[str, list[str]], others: Counter[str], places: Mapping[str, CardLocation], *, claimed: bool
+) -> list[CardOption]:
+    """Cards with ids that others claim, or with such that nobody does; those with the most free ids first."""
+    found = []
+    for at, card in enumerate(sorted(free, key=lambda card: (-len(free[card]), card))):
+        unclaimed = max(0, len(free[card]) - others[card])
+        if slots := len(free[card]) - unclaimed if claimed else unclaimed:
+            found.append(CardOption(card, slots, (-slots, at), _place(card, places)))
+    return found
 
 
-def _cost(cards: list[str], others: Counter[str], places: Mapping[str, Place]) -> tuple[int, int, int]:
-    """What is bad about a choice: claimed by others, spread over NUMA nodes, without links; the less the better."""
-    known = [places.get(card, Place()) for card in cards]
-    links = sum(card in place.peers for place in known for card in set(cards))
-    return sum(min(others[card], 1) for card in cards), len({place.numa for place in known}), -links
+def _place(card: str, places: Mapping[str, CardLocation]) -> CardLocation:
+    """Where a card is; one of which nothing is known is near to none."""
+    return places.get(card, CardLocation(card, card, -1))
 
 
 def claims(
@@ -175,15 +157,3 @@ def _asked(container: Container, resource: str) -> int:
         return whole(resources.limits.get(resource, resources.requests.get(resource, 0)))
     except ValueError:
         return 0
-
-
-def locate_cards(cards: Iterable[GPUDevice]) -> dict[str, Place]:
-    """Where the cards are, by name."""
-    known = {c.status.hardware.pci.address: c for c in cards if c.status.hardware is not None}
-    found = {}
-    for card in known.values():
-        hardware = card.status.hardware
-        peers = hardware.nvlink.peers if hardware is not None and hardware.nvlink is not None else ()
-        linked = frozenset(known[address].name for address in peers if address in known)
-        found[card.name] = Place(hardware.numa_node if hardware is not None else None, linked)
-    return found

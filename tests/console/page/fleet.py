@@ -9,8 +9,8 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.meta import Condition, KubeObject
 from tests.console.page.serving import Fed
-from tests.console.views.world import queued, seen_pod
-from tests.kit.objects import LONG_AGO, address, allocation, card, condition, inventory, node, pool
+from tests.console.views.world import queued, seen_pod, sized
+from tests.kit.objects import LONG_AGO, address, allocation, card, condition, inventory, pool
 
 EACH = 8
 POOLS = ("training", "inference")
@@ -54,7 +54,7 @@ def fed(nodes: int) -> Fed:
     status = {"capacity": capacity, "nodes": listed, "last_reconfigured": LONG_AGO}
     objects: dict[str, list[KubeObject]] = {
         "cards": [*every],
-        "nodes": [node(name, labels={names.pool_node_label(one): "" for one in POOLS}) for name in by_node],
+        "nodes": [sized(name, 8, {names.pool_node_label(one): "" for one in POOLS}) for name in by_node],
         "inventories": [_inventory(name, of, ready) for name, of in by_node.items()],
         "pools": [pool(name, conditions=[available], status=status) for name in POOLS],
         "pods": [queued("big", units=8), queued("small", "team-b"), seen_pod("job-1", nodeName="gpu-0001")],

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from console.feed import Stale
 from tests.console.page.serving import Fed, FixedAccess, served
-from tests.console.views.world import HTML, world
+from tests.console.views.world import HTML, queued, sized, world
 from tests.kit.browser import Browser, Page
 from tests.kit.browser import page as new_page
 from tests.kit.objects import allocation, card, pool
@@ -229,6 +229,18 @@ async def test_hidden_pods_are_counted(browser: Browser, feed: Fed) -> None:
         await go(page, address, "#/card?card=gpu-1-0000-02-00-0")
         await page.sees("1 × a pod of another namespace")
         assert "secret" not in await page.evaluate("document.documentElement.outerHTML")
+
+
+async def test_a_pod_that_waits_has_what_each_node_is_to_it(page: Page, feed: Fed, address: str) -> None:
+    feed.fill(pods=[*world().pods.values(), queued("one")])
+    await go(page, address, "#/pod?namespace=team-a&pod=waits")
+    await page.sees("Insufficient gpu.deckhouse.io/training")  # gpu-1 has 2 of the 4
+    await go(page, address, "#/pod?namespace=team-a&pod=one")
+    await page.sees("other things decide: pods on the node")
+    nodes = [one if one.name != "gpu-1" else sized("gpu-1", 2, one.metadata.labels, unschedulable=True)
+             for one in world().nodes.values()]  # fmt: skip
+    feed.fill(nodes=nodes)
+    await page.sees("node(s) were unschedulable (cordoned)")
 
 
 async def test_who_may_not_confirm_gets_the_command(page: Page, feed: Fed) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
+from console.pods import ShownPod
 from console.records import Row, Seen
 from console.views import VIEWS
 from controllers.api import names
 from controllers.api.gpudriver import GPUDriver
+from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.explain.records import SeenPod
 from tests.kit.objects import LONG_AGO, NOW, allocation, card, condition, inventory, node, pool, reservation
 from tests.kit.pods import pod_body
 
@@ -21,16 +23,23 @@ NOT_READY = condition("ReadyForPooling", status=False, reason="DriverMissing")
 LINKED = {"nvlink": {"peers": ["0000:02:00.0"]}}
 
 
-def seen_pod(name: str, namespace: str = "team-a", units: int = 1, **more: Any) -> SeenPod:
-    meta = {"namespace": namespace, "creation_timestamp": LONG_AGO}
+def seen_pod(name: str, namespace: str = "team-a", units: int = 1, *, created: str = LONG_AGO, **more: Any) -> ShownPod:
+    meta = {"namespace": namespace, "creation_timestamp": created}
     body = pod_body(name, units, pool="training", **more)
     body["metadata"] |= meta
-    return adapter(SeenPod).validate_python(body)
+    return adapter(ShownPod).validate_python(body)
 
 
-def queued(name: str, namespace: str = "team-a", units: int = 1) -> SeenPod:
+def queued(name: str, namespace: str = "team-a", units: int = 1) -> ShownPod:
     """A pod that waits for cards."""
     return seen_pod(name, namespace, units, schedulingGates=[{"name": names.CARDS_GATE}])
+
+
+def sized(name: str, cards: int, labels: Mapping[str, str], **spec: Any) -> Node:
+    """A node that says what it has for pods, with so many cards of pool training."""
+    made = node(name, labels=labels, **spec)
+    has = {"cpu": "64", "memory": "512Gi", "pods": "110", names.resource_name("training"): str(cards)}
+    return replace(made, status=replace(made.status, allocatable=has))
 
 
 def had(pod: str, namespace: str, day: int) -> dict[str, str]:
@@ -41,7 +50,7 @@ def had(pod: str, namespace: str, day: int) -> dict[str, str]:
 
 
 def world(
-    *, namespaces: Collection[str] = ("team-a", "team-b"), more_pods: tuple[SeenPod, ...] = (), **parts: Any
+    *, namespaces: Collection[str] = ("team-a", "team-b"), more_pods: tuple[ShownPod, ...] = (), **parts: Any
 ) -> Seen:
     """The fleet, as somebody sees it who may read pods of these namespaces."""
     used = card("gpu-1", 1, pool="training", hardware=LINKED | {"product": HTML},
@@ -49,7 +58,9 @@ def world(
     theirs = card("gpu-1", 2, pool="training", hardware={"nvlink": {"peers": ["0000:01:00.0"]}},
                   allocations=(allocation("secret-job", "u2", namespace="team-b"),),
                   history=(had("secret-old", "team-b", 1), had("old", "team-a", 2)))  # fmt: skip
-    promised = card("gpu-2", 1, pool="training", reservations=(reservation(namespace="team-b", pod="secret-two"),))
+    promised = card(
+        "gpu-2", 1, pool="training", reservations=(reservation(namespace="team-b", pod="secret-two", until=NOW + 300),)
+    )
     faulted = card("gpu-2", 2, pool="training", conditions=(
         condition("Faulted", reason="CriticalXid", message="XID 79 while pod team-b/secret-job had it"),))  # fmt: skip
     free, waits = card("gpu-2", 3, pool="training"), card("gpu-3", 1)
@@ -77,7 +88,7 @@ def world(
     shown = {one.key: one for one in pods if one.metadata.namespace in namespaces}
     made: dict[str, Any] = {
         "cards": {one.name: one for one in cards},
-        "nodes": {f"gpu-{at}": node(f"gpu-{at}", labels={names.pool_node_label("training"): ""}) for at in (1, 2, 3)},
+        "nodes": {f"gpu-{at}": sized(f"gpu-{at}", at + 1, {names.pool_node_label("training"): ""}) for at in (1, 2, 3)},
         "inventories": {one.name: one for one in inventories},
         "pools": {one.name: one for one in pools},
         "drivers": {"main": driver},

@@ -7,8 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.domain import near
 from nodeagent.deviceplugin.devices import preferred_allocation
-from nodeagent.deviceplugin.devices.preferred_allocation import Claim, Place
+from nodeagent.deviceplugin.devices.preferred_allocation import Claim
 from nodeagent.deviceplugin.devices.records import ContainerHolding, Listed
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, card
@@ -26,7 +27,7 @@ def choose(known, size, cards=(), pods=(), held=(), must=(), available=None):
         size,
         known,
         claims=preferred_allocation.claims(POOL, cards, pods, held),
-        places=preferred_allocation.locate_cards(cards),
+        places=near.locations(cards),
     )
 
 
@@ -131,6 +132,15 @@ def test_linked_cards_rather_than_others():
     assert set(choose(listed(0, 1, 2, 3), 2, cards)) == {"GPU-2", "GPU-3"}
 
 
+def test_cards_that_are_linked_to_each_other_rather_than_by_a_third() -> None:
+    """A board on which each card has links to three of four others: two cliques in one NVLink group."""
+    mesh = {0: (1, 2), 1: (0, 2), 2: (0, 1, 3), 3: (2, 4, 5), 4: (3, 5), 5: (3, 4)}
+    cards = [one for n, peers in mesh.items() for one in offered(n, peers=peers)]
+    rest = ["GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5"]
+    assert set(choose(listed(*mesh), 3, cards, available=rest)) == {"GPU-3", "GPU-4", "GPU-5"}
+    assert set(choose(listed(*mesh), 2, cards, must=["GPU-4"])) <= {"GPU-3", "GPU-4", "GPU-5"}
+
+
 IDS = [f"GPU-{n}::{s}" for n in range(4) for s in range(2)]
 CARDS = st.sampled_from([f"card-{n}" for n in range(4)])
 
@@ -143,7 +153,7 @@ CARDS = st.sampled_from([f"card-{n}" for n in range(4)])
         st.builds(Claim, st.lists(CARDS, min_size=1, max_size=3).map(tuple), st.frozensets(st.integers(1, 3))),
         max_size=4,
     ),
-    places=st.dictionaries(CARDS, st.builds(Place, st.none() | st.integers(0, 1), st.frozensets(CARDS))),
+    places=st.dictionaries(CARDS, st.builds(near.CardLocation, CARDS, st.sampled_from("ab"), st.integers(-1, 1))),
 )
 def test_laws(available, more, size, claims, places):
     must = sorted(more)[:size]

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice
-from controllers.domain.placement import capacity, choice, topology
+from controllers.domain import near
+from controllers.domain.placement import capacity, choice
 from controllers.domain.placement.capacity import NodeCapacity
 from tests.domain.placement.test_choice import PACK, SPREAD, ZONE, choose
 from tests.kit.objects import address, reservation
@@ -51,7 +52,7 @@ def test_who_is_linked() -> None:
         card(4),
         card(5, numa=1),
     ]
-    locations = topology.locations(cards)
+    locations = near.locations(cards)
     assert locations["n-0"].link == locations["n-1"].link == locations["n-2"].link
     # A peer that is not of the pool joins nobody.
     assert len({locations[f"n-{number}"].link for number in (0, 3, 4, 5)}) == 4
@@ -59,8 +60,30 @@ def test_who_is_linked() -> None:
 
 
 def test_cards_of_which_nothing_is_known_are_not_linked() -> None:
-    locations = topology.locations([world.device("n", 0), world.device("n", 1)])
+    locations = near.locations([world.device("n", 0), world.device("n", 1)])
     assert locations["n-0"].link != locations["n-1"].link
+
+
+MESH = [card(n, numa=n // 4, peers=[*(n // 4 * 4 + each for each in range(4)), n ^ 4]) for n in range(8)]
+"""A cube mesh, as on boards with V100: each card has links to three of its half and to one of the other."""
+
+
+def test_a_cube_mesh_is_two_cliques_of_one_group() -> None:
+    locations = near.locations(MESH)
+    assert len({location.link for location in locations.values()}) == 1
+    assert [locations[f"n-{number}"].clique for number in range(8)] == [address(0)] * 4 + [address(4)] * 4
+
+
+def test_cards_of_a_cube_mesh_are_all_linked_to_each_other() -> None:
+    assert everywhere(MESH, 4) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+    # A card that is gone from one half: the whole half is taken, and no card that others reach by a third.
+    assert everywhere([one for one in MESH if one.name != "n-1"], 4) == {(4, 5, 6, 7)}
+    assert everywhere(MESH, 8) == {tuple(range(8))}
+
+
+def test_who_says_of_a_link_that_the_other_does_not_is_in_no_clique_with_it() -> None:
+    locations = near.locations([card(0, peers=[1]), card(1)])
+    assert locations["n-0"].clique != locations["n-1"].clique
 
 
 PAIRS = [card(n, numa=n // 4, peers=[n ^ 1]) for n in range(8)]
@@ -141,16 +164,16 @@ def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> list[topology.CardOption]:
-    found = st.tuples(st.integers(1, 4), st.sampled_from("abcd"), st.integers(-1, 2))
+def rooms(draw: st.DrawFn) -> list[near.CardOption]:
+    found = st.tuples(st.integers(1, 4), st.sampled_from("xy"), st.sampled_from("abcd"), st.integers(-1, 2))
     drawn = draw(st.lists(found, min_size=1, max_size=12))
     return [
-        topology.CardOption(str(at), free, (-free, at), topology.CardLocation(*location))
-        for at, (free, *location) in enumerate(drawn)
+        near.CardOption(str(at), free, (-free, at), near.CardLocation(link + part, link, numa))
+        for at, (free, part, link, numa) in enumerate(drawn)
     ]
 
 
-def free_by(given_rooms: list[topology.CardOption], field: str) -> dict[Any, int]:
+def free_by(given_rooms: list[near.CardOption], field: str) -> dict[Any, int]:
     found: dict[Any, int] = defaultdict(int)
     for room in given_rooms:
         found[getattr(room.location, field)] += room.free
@@ -159,8 +182,8 @@ def free_by(given_rooms: list[topology.CardOption], field: str) -> dict[Any, int
 
 @settings(max_examples=400)
 @given(rooms(), st.integers(1, 20))
-def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.CardOption], units: int) -> None:
-    picked = topology.nearest(found, [(room.location, room.free) for room in found], units)
+def test_cards_are_as_near_as_can_be_and_suffice(found: list[near.CardOption], units: int) -> None:
+    picked = near.nearest(found, [(room.location, room.free) for room in found], units)
     assert len({room.card for room in picked}) == len(picked)
     if sum(room.free for room in found) < units:
         return
@@ -172,6 +195,8 @@ def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.CardOption
     assert left <= 0
     if any(room.free >= units for room in found):
         assert len(used) == 1
+    elif max(free_by(found, "clique").values()) >= units:
+        assert len({room.location.clique for room in used}) == 1
     elif max(free_by(found, "link").values()) >= units:
         assert len({room.location.link for room in used}) == 1
     elif max(free_by(found, "numa").values()) >= units:
