@@ -1,7 +1,7 @@
 """All pages that are open: computed once for all viewers of the same rights, when something has changed.
 
 Lives as long as its program, in its event loop. The first change after a rest is shown at once, the next ones together
-after `GAP` seconds, or later where pages take long to compute. What only time changes is looked for every `TURN`.
+`GAP` seconds later, or more where pages take long to compute. What only time changes is looked for every `TURN`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 GAP: Final = 0.25
-"""Seconds between two computations, at least."""
+"""Seconds from the start of a computation to that of the next, at least."""
 SHARE: Final = 0.5
 """Of the time, that computing pages may take."""
 TURN: Final = 30.0
@@ -40,6 +40,11 @@ Key = tuple["Rights", str, Params]
 def failure(error: Exception) -> str:
     """What is said of a page that failed; what it failed of is in the log."""
     return f"This page cannot be made of what is there: {type(error).__name__}."
+
+
+def rest(took: float) -> float:
+    """Seconds between two computations, the first of which took so many."""
+    return max(GAP, took / SHARE) - took
 
 
 class Hub:
@@ -95,7 +100,7 @@ class Hub:
             await self._turn()
             self.turns += 1
             took = self._clock() - began
-            await asyncio.sleep(max(GAP, took / SHARE - took))
+            await asyncio.sleep(rest(took))
 
     async def _turn(self) -> None:
         self._forget()

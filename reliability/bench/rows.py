@@ -163,6 +163,14 @@ class Sizes:
     """Pods of each strategy whose cards are looked at."""
     verdict_nodes: int = 1000
     """Nodes with 8 cards of the pool against which one pod is explained."""
+    console_nodes: int = 1000
+    """Nodes with 8 cards that the console shows."""
+    console_viewers: int = 20
+    console_changes_a_second: float = 4.0
+    console_changes: int = 240
+    """Cards that change at that pace, each once."""
+    console_quiet: float = 60.0
+    """Seconds in which nothing changes, and nothing may be sent."""
     driver_nodes: int = 1000
     """Nodes without a driver that join at once."""
     driver_first: int = 5

@@ -22,6 +22,7 @@ from reliability.bench import (
     change,
     churn,
     coldstart,
+    console,
     drain,
     drivers,
     gangs,
@@ -64,6 +65,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "pod": latency.measure,
     "nearness": nearness.measure,
     "verdict": verdict.measure,
+    "console": console.measure,
 }
 TRACE = "bench-trace.txt"
 USAGE = 2

@@ -18,7 +18,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from reliability.kit.process import cpu_seconds, parse_metrics
+from reliability.kit.process import cpu_seconds, memory_mb, parse_metrics
 from sim import controlplane
 from sim.controlplane import ProcessSpec, Ready
 from sim.controlplane.client import log_tail
@@ -82,16 +82,11 @@ class Subject:
 
     def peak_rss_mb(self) -> float:
         """The most memory that was resident at once (VmHWM), in millions of bytes."""
-        return self._memory_mb("VmHWM")
+        return memory_mb(self.pid, "VmHWM")
 
     def rss_mb(self) -> float:
         """What memory is resident now (VmRSS), in millions of bytes."""
-        return self._memory_mb("VmRSS")
-
-    def _memory_mb(self, kind: str) -> float:
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        kib = next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))
-        return kib * 1024 / 1e6
+        return memory_mb(self.pid, "VmRSS")
 
     async def metrics(self) -> dict[str, float]:
         """Its metrics by name with labels; reading them resets the event loop's worst stall."""

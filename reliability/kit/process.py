@@ -14,6 +14,13 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[_UTIME]) + int(fields[_STIME])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory_mb(pid: int, kind: str) -> float:
+    """Resident memory of a process, in millions of bytes: `VmHWM`, the most at once so far, or `VmRSS`, now."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kib = next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))
+    return kib * 1024 / 1e6
+
+
 def parse_metrics(text: str) -> dict[str, float]:
     """Metrics by name with labels, of what a process answers."""
     pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))

@@ -85,6 +85,11 @@ TINY = Sizes(
     repeats=3,
     nearness_pods=600,
     verdict_nodes=20,
+    console_nodes=4,
+    console_viewers=3,
+    console_changes_a_second=10.0,
+    console_changes=6,
+    console_quiet=2.0,
     gap=0.5,
 )
 
@@ -94,7 +99,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "webhook, burst, queue, gangs, churn, attacked, pod, nearness, verdict"),
+        (Sizes(5), ["speed"], "webhook, burst, queue, gangs, churn, attacked, pod, nearness, verdict, console"),
     ],
 )
 def test_wrong_usage(
@@ -159,7 +164,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
     nodes = (coldstart, change, large, monitoring, pools, drivers, roll, drain, strata)
-    for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness, verdict):
+    for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness, verdict, console):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -390,3 +395,21 @@ def verdict(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert rows["one pod of the queue: a verdict for each card and node"]["measured"] == pytest.approx(
         1000 * median(raw["whole"])
     )
+
+
+def console(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    for latency in (raw["sent"], raw["answered"]):
+        assert latency["count"] == 6 * 3, "each change at each viewer"
+        assert latency["p50"] <= latency["p95"] <= latency["most"] < 30
+    assert raw["floor"]["count"] == 6
+    assert 0 < raw["floor"]["least"] <= raw["sent"]["p95"]
+    assert len(raw["snapshots"]) == 3
+    assert 0 < raw["first"] < 30
+    assert raw["snapshot_bytes"] > 4 * 8 * 50
+    assert raw["bytes_a_change"] > 50
+    assert (raw["quiet_bytes"], raw["again"]) == (0, 0)
+    assert 30 < raw["filled_mb"] <= raw["rss_mb"] < 150
+    assert rows["bytes to 3 viewers in 2 s without a change"]["verdict"] == "met"
+    assert rows["peak RSS of the backend"]["verdict"] == "info", "the budget is for 1,000 nodes"
+    title = "console, 4 nodes × 8 cards, 3 viewers, 10 changes/s: card's change → event p95"
+    assert rows[title]["measured"] == pytest.approx(1000 * raw["sent"]["p95"])
