@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -33,6 +34,8 @@ TURN: Final = 30.0
 """Seconds after which pages are computed though nothing has changed: some of what they show ends by itself."""
 KEPT: Final = 30.0
 """Seconds for which a channel outlives its last reader, who may come back."""
+KEPT_MAX: Final = 64
+"""Channels that outlive their last readers; the one that was left first goes first."""
 Params = tuple[tuple[str, str], ...]
 Key = tuple["Rights", str, Params]
 
@@ -77,6 +80,7 @@ class Hub:
         finally:
             channel.readers -= 1
             channel.left = self._clock()
+            self._bound()
 
     def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
         """The rows of a page, once; raises what the page raises."""
@@ -124,6 +128,11 @@ class Hub:
         if found is None:
             found = self._sights[rights] = Sight(self._feed, rights)
         return found
+
+    def _bound(self) -> None:
+        left = [(channel.left, key) for key, channel in self._channels.items() if not channel.readers]
+        for _, key in sorted(left, key=itemgetter(0))[:-KEPT_MAX]:
+            del self._channels[key]
 
     def _forget(self) -> None:
         now = self._clock()

@@ -18,9 +18,9 @@ VIEWS: Final[Mapping[str, View]] = {
     view.name: view
     for view in (
         View("fleet", fleet.rows),
-        View("pool", pool.rows),
-        View("pod", pod.rows),
-        View("card", card.rows),
+        View("pool", pool.rows, ("pool",)),
+        View("pod", pod.rows, ("namespace", "pod")),
+        View("card", card.rows, ("card",)),
         View("confirm", confirm.rows),
         View("broken", broken.rows),
     )
