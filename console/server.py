@@ -141,7 +141,7 @@ class Server:
     async def _rows(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         view, params = self._page(request)
         try:
-            rows = self._hub.rows(rights, view, params)
+            rows = await self._hub.rows(rights, view, params)
         except Exception as error:  # said as the stream says it
             log.exception("a page failed", view=view, params=dict(params))
             return refused(500, failure(error))
