@@ -152,13 +152,13 @@ class Server:
         with self._seats.taken(viewer):
             return await stream.serve(request, self._access, self._hub, self._feed, rights=rights, page=page)
 
-    async def _confirm(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.Response:
+    async def _confirm(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         try:
             wish = confirming.parsed(orjson.loads(await request.read()))
         except ValueError as error:  # what is no JSON, too
             return refused(400, str(error))
         sees = GPUDEVICE.kind in rights.kinds
-        results = await confirming.confirm(wish, self._access.client(viewer), self._feed, sees_cards=sees)
+        results = await confirming.confirm(wish, self._access.client(request), self._feed, sees_cards=sees)
         return _json({"results": results})
 
     async def _file(self, request: web.Request) -> web.Response:
