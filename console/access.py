@@ -40,8 +40,8 @@ class Access(Protocol):
     async def rights(self, viewer: Viewer) -> Rights:
         """What they may see now; raises NotAskedError."""
 
-    def client(self, viewer: Viewer) -> Client:
-        """What writes with the viewer's own rights."""
+    def client(self, request: web.Request) -> Client:
+        """What writes with the rights of whoever asks."""
 
 
 class OwnAccess:
@@ -105,9 +105,9 @@ class OwnAccess:
                 raise
         return self._rights
 
-    def client(self, viewer: Viewer) -> Client:
+    def client(self, request: web.Request) -> Client:
         """The person's own."""
-        del viewer
+        del request
         return self._client
 
 
@@ -128,10 +128,11 @@ class TokenAccess:
         """What they may see; raises NotAskedError."""
         return await self._reviews.rights(viewer, self._feed.namespaces)
 
-    def client(self, viewer: Viewer) -> Client:
-        """One with the viewer's token."""
+    def client(self, request: web.Request) -> Client:
+        """One with the token that the request carries."""
+        shown = bearer(request)
 
         async def token() -> str:
-            return viewer.token
+            return shown
 
         return self._bare.with_token(token)

@@ -7,9 +7,10 @@ long, reads too slowly, or has read another channel. So no reader has a queue of
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from console.records import Row
 
+NUMBER: Final = re.compile(r"[0-9]{1,18}")
 PATCHES_MAX, PATCHES_BYTES = 256, 2 << 20
 """Changes that are kept for readers, and their size."""
 
@@ -79,7 +81,7 @@ class Channel:
     def since(self, position: str) -> bytes:
         """The events after one, by its id; empty where that was the last."""
         epoch, _, number = position.partition("-")
-        if epoch == self._epoch and number.isdigit() and 0 <= self._number - int(number) <= len(self._patches):
+        if epoch == self._epoch and NUMBER.fullmatch(number) and 0 <= self._number - int(number) <= len(self._patches):
             behind = self._number - int(number)
             return b"".join(list(self._patches)[len(self._patches) - behind :])
         return self.snapshot()

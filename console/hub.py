@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from console.channel import Channel
+from console.redactions import Redactions
 from console.sight import Sight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from console.feed import Feed
     from console.records import Row, Seen, View
@@ -33,6 +36,8 @@ TURN: Final = 30.0
 """Seconds after which pages are computed though nothing has changed: some of what they show ends by itself."""
 KEPT: Final = 30.0
 """Seconds for which a channel outlives its last reader, who may come back."""
+KEPT_MAX: Final = 64
+"""Channels that outlive their last readers; the one that was left first goes first."""
 Params = tuple[tuple[str, str], ...]
 Key = tuple["Rights", str, Params]
 
@@ -62,6 +67,7 @@ class Hub:
         self._feed, self.views, self._wall, self._clock = feed, views, wall, clock
         self._channels: dict[Key, Channel] = {}
         self._sights: dict[Rights, Sight] = {}
+        self._redactions = Redactions(feed)
         self._dirty = asyncio.Event()
         feed.subscribe(self._dirty.set)
         self.turns = 0
@@ -69,23 +75,28 @@ class Hub:
         self.sent = 0
         """Changes that were made known so far."""
 
-    @contextmanager
-    def reading(self, rights: Rights, view: str, params: Params) -> Iterator[Channel]:
+    @asynccontextmanager
+    async def reading(self, rights: Rights, view: str, params: Params) -> AsyncIterator[Channel]:
         """The channel of a page, filled, for as long as somebody reads it."""
-        key = (rights, view, params)
+        key = (self._needed(rights, view), view, params)
+        sight = self._sight(key[0])
+        await sight.prepare()
         channel = self._channels.setdefault(key, Channel())
         if not channel.readers:
-            self._fill(key, channel, self._sight(rights).seen())
+            self._fill(key, channel, sight.seen())
         channel.readers += 1
         try:
             yield channel
         finally:
             channel.readers -= 1
             channel.left = self._clock()
+            self._bound()
 
-    def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
+    async def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
         """The rows of a page, once; raises what the page raises."""
-        return self.views[view].rows(self._sight(rights).seen(), dict(params), self._wall())
+        sight = self._sight(self._needed(rights, view))
+        await sight.prepare()
+        return self.views[view].rows(sight.seen(), dict(params), self._wall())
 
     async def run(self) -> None:
         """Compute what is read, for ever."""
@@ -109,7 +120,9 @@ class Hub:
             if channel.readers:
                 rights = key[0]
                 if rights not in sights:
-                    sights[rights] = self._sight(rights).seen()
+                    sight = self._sight(rights)
+                    await sight.prepare()
+                    sights[rights] = sight.seen()
                     await asyncio.sleep(0)
                 self._fill(key, channel, sights[rights])
                 channel.wake()  # readers look at the age of all, too
@@ -124,11 +137,22 @@ class Hub:
             changed = channel.fail(failure(error))
         self.sent += changed
 
+    def _needed(self, rights: Rights, view: str) -> Rights:
+        """Of a viewer's rights those that a page can make use of."""
+        if self.views[view].pods or rights.namespaces is None:
+            return rights
+        return replace(rights, namespaces=frozenset())
+
     def _sight(self, rights: Rights) -> Sight:
         found = self._sights.get(rights)
         if found is None:
-            found = self._sights[rights] = Sight(self._feed, rights)
+            found = self._sights[rights] = Sight(self._feed, rights, self._redactions)
         return found
+
+    def _bound(self) -> None:
+        left = [(channel.left, key) for key, channel in self._channels.items() if not channel.readers]
+        for _, key in sorted(left, key=itemgetter(0))[:-KEPT_MAX]:
+            del self._channels[key]
 
     def _forget(self) -> None:
         now = self._clock()

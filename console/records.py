@@ -46,3 +46,8 @@ class View:
     """From what the viewer may read, the parameters of the URL (`pool`, `namespace`, `pod`, `card`) and now (Unix
     seconds): rows by their key, in the order in which they are shown. A row changes only when what it shows does: an
     age is sent as the time since when, and counted in the page."""
+    pods: bool = field(default=True, kw_only=True)
+    """Whether anything of pods is shown. Where not, those who may not read all pods get it of objects without any
+    pod's name, so that all of them share its rows."""
+    params: tuple[str, ...] = ()
+    """Parameters of the URL that the page has; it is asked with all of them or with none."""

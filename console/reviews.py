@@ -54,6 +54,7 @@ class Reviews:
         self._answers: dict[_Question, tuple[float, bool]] = {}
         self._asking: dict[_Question, asyncio.Task[bool]] = {}
         self._turn = asyncio.Semaphore(ASKING_MAX)
+        self._swept = clock()
 
     async def rights(self, viewer: Viewer, namespaces: Iterable[str]) -> Rights:
         """What they may list; `namespaces`: those that have pods. Raises NotAskedError."""
@@ -98,9 +99,17 @@ class Reviews:
             raise NotAskedError(f"The API server could not be asked what you may read ({why}).") from error
         self._answers.pop(question, None)  # it goes to the end
         self._answers[question] = (self._clock() + (ALLOWED if allowed else REFUSED), allowed)
+        self._bound()
+        return allowed
+
+    def _bound(self) -> None:
+        """Forget what does not count any more, now and then, and the oldest of what is too much."""
+        now = self._clock()
+        if now - self._swept > ALLOWED:
+            self._swept = now
+            self._answers = {question: found for question, found in self._answers.items() if found[0] > now}
         while len(self._answers) > ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
-        return allowed
 
 
 def _attributes(question: _Question) -> dict[str, str]:

@@ -8,7 +8,8 @@
 | GET /api/events/<view>?… | Server-Sent Events (`stream`) |
 | POST /api/confirm {cards, pool} | {results: [{card, ok, status?, message?}]} (`confirming`) |
 
-Errors are {error: sentence} with a status: 401 nobody, 403 not allowed, 404 no such page, 503 nobody could be asked.
+Errors are {error: sentence} with a status: 401 nobody, 403 not allowed, 404 no such page, 429 too many open pages, 503
+nobody could be asked.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from console import confirming, files, stream
 from console.access import OwnAccess, bearer
 from console.guard import answered, guard, refused
 from console.hub import failure
+from console.seats import NoSeatError, Seats
 from console.viewers import NotAskedError, UnknownViewerError
 from controllers.api.resources import GPUDEVICE
 from controllers.runtime.errors import ConfigurationError
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 BODY_MAX: Final = 128 << 10
 """Bytes of a body: names of a few hundred cards."""
-PARAMS_MAX, VALUE_MAX = 8, 253
-"""Parameters of a page, and characters of each."""
+VALUE_MAX: Final = 253
+"""Characters of a parameter of a page."""
 FILLING: Final = 20.0
 """Seconds for which a request waits for the first list."""
 POLL: Final = 0.05
@@ -61,6 +63,7 @@ class Server:
         self._feed, self._hub, self._access, self._cluster = feed, hub, access, address_of
         self._hosts = {host.lower() for host in hosts}
         self._files = files.read()
+        self._seats = Seats()
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -138,37 +141,39 @@ class Server:
     async def _rows(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         view, params = self._page(request)
         try:
-            rows = self._hub.rows(rights, view, params)
+            rows = await self._hub.rows(rights, view, params)
         except Exception as error:  # said as the stream says it
             log.exception("a page failed", view=view, params=dict(params))
             return refused(500, failure(error))
         return _json({"rows": rows, "order": list(rows)} | self._age())
 
-    async def _events(self, request: web.Request, _: Viewer, rights: Rights) -> web.StreamResponse:
+    async def _events(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.StreamResponse:
         page = self._page(request)
-        return await stream.serve(request, self._access, self._hub, self._feed, rights=rights, page=page)
+        with self._seats.taken(viewer):
+            return await stream.serve(request, self._access, self._hub, self._feed, rights=rights, page=page)
 
-    async def _confirm(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.Response:
+    async def _confirm(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         try:
             wish = confirming.parsed(orjson.loads(await request.read()))
         except ValueError as error:  # what is no JSON, too
             return refused(400, str(error))
         sees = GPUDEVICE.kind in rights.kinds
-        results = await confirming.confirm(wish, self._access.client(viewer), self._feed, sees_cards=sees)
+        results = await confirming.confirm(wish, self._access.client(request), self._feed, sees_cards=sees)
         return _json({"results": results})
 
     async def _file(self, request: web.Request) -> web.Response:
         return files.serve(self._files, request)
 
     def _page(self, request: web.Request) -> tuple[str, Params]:
-        """The page that is meant; raises HTTPNotFound, HTTPBadRequest."""
+        """The page that is meant, with the parameters that it has; raises HTTPNotFound, HTTPBadRequest."""
         view = request.match_info["view"]
         if view not in self._hub.views:
             raise web.HTTPNotFound(reason=f"There is no page of that name; there are {', '.join(self._hub.views)}.")
-        params = tuple(sorted(request.query.items()))
-        if len(params) > PARAMS_MAX or any(len(key) + len(value) > VALUE_MAX for key, value in params):
+        # Of others every address would be another page to compute, with the same rows.
+        params = tuple((name, request.query.get(name, "")) for name in self._hub.views[view].params)
+        if any(len(value) > VALUE_MAX for _, value in params):
             raise web.HTTPBadRequest(reason="These are not the parameters of a page.")
-        return view, params
+        return view, params if all(value for _, value in params) else ()
 
     def _age(self) -> dict[str, Any]:
         stale = self._feed.stale
@@ -184,6 +189,8 @@ async def _failing(request: web.Request, handler: Any) -> web.StreamResponse:
         return refused(401, str(error))
     except NotAskedError as error:
         return refused(503, str(error))
+    except NoSeatError as error:
+        return refused(429, str(error))
     except web.HTTPException as error:
         return refused(error.status, error.reason)
     return response

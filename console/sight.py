@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from secrets import token_bytes
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
 from console.kinds import PODS, WHOLE, named
 from console.records import Seen
-from console.rights import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from console.feed import Feed
+    from console.redactions import Redactions
     from console.rights import Rights
+    from controllers.api.meta import KubeObject
+
+PORTION: Final = 256
+"""Objects that are looked through at once."""
 
 
 class Sight:
-    """One set of rights over the feed; keeps objects that it took names out of until they change."""
+    """One set of rights over the feed."""
 
-    def __init__(self, feed: Feed, rights: Rights) -> None:
-        self._feed, self.rights = feed, rights
-        self._salt = token_bytes(16)
-        self._made: dict[str, dict[str, tuple[Any, Any]]] = {}
+    def __init__(self, feed: Feed, rights: Rights, redactions: Redactions) -> None:
+        self._feed, self.rights, self._redactions = feed, rights, redactions
+        self._hidden: dict[frozenset[str], frozenset[str]] = {}
+
+    async def prepare(self) -> None:
+        """Make what is missing of `seen`, with pauses for others in between."""
+        if self.rights.namespaces is None:
+            return
+        for kind in sorted(self.rights.kinds & {read.resource.kind for read in WHOLE}):
+            for at, obj in enumerate(self._feed.stores[kind], 1):
+                self._version(kind, obj)
+                if at % PORTION == 0:
+                    await asyncio.sleep(0)
 
     def seen(self) -> Seen:
         """Everything, as it is now."""
@@ -51,11 +64,12 @@ class Sight:
         store = self._feed.stores[kind]
         if self.rights.namespaces is None:
             return {obj.name: obj for obj in store}
-        known, may_read = self._made.get(kind, {}), self.rights.may_read
-        made: dict[str, tuple[Any, Any]] = {}
-        for obj in store:
-            before = known.get(obj.name)
-            kept = before is not None and before[0] is obj
-            made[obj.name] = before if kept and before is not None else (obj, redacted(obj, may_read, self._salt))
-        self._made[kind] = made
-        return {name: shown for name, (_, shown) in made.items()}
+        return {obj.name: self._version(kind, obj) for obj in store}
+
+    def _version(self, kind: str, obj: KubeObject) -> Any:
+        mentions = self._redactions.mentions(kind, obj)
+        hidden = self._hidden.get(mentions)
+        if hidden is None:
+            hidden = frozenset(name for name in mentions if not self.rights.may_read(name))
+            self._hidden[mentions] = hidden
+        return self._redactions.version(kind, obj, hidden, self.rights.may_read)

@@ -97,7 +97,7 @@ async def serve(
     reader = Reader(response, feed, request.headers.get("Last-Event-ID", ""))
     try:
         while True:
-            with hub.reading(rights, *page) as channel:
+            async with hub.reading(rights, *page) as channel:
                 await reader.follow(channel, AGAIN)
             rights = await _again(request, access, reader)
     except UnknownViewerError as error:

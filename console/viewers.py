@@ -1,6 +1,6 @@
 """Who looks: a person by their kubeconfig, or whoever a token names (TokenReview). Lives as long as its program.
 
-Tokens are kept as hashes, a yes for `KNOWN` seconds and a no for `UNKNOWN`.
+Of a token only the hash is kept, with a yes for `KNOWN` seconds or a no for `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
 
+T = TypeVar("T")
 TOKEN_REVIEW: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SELF: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 KNOWN, UNKNOWN = 30.0, 5.0
@@ -28,9 +29,13 @@ KNOWN, UNKNOWN = 30.0, 5.0
 TIMEOUT: Final = 5.0
 """Seconds for one question."""
 TOKENS_MAX: Final = 1024
-"""Tokens that are remembered; the oldest goes first."""
+"""Tokens that are remembered, of those that name somebody and of the others; the oldest goes first."""
+MET: Final = 300.0
+"""Seconds for which who was a viewer is no stranger after that."""
 ASKING_MAX: Final = 16
-"""Questions at once; who comes beyond that waits."""
+"""Questions at once about strangers; who comes beyond that is told to come again."""
+WAITING_MAX: Final = 128
+"""Strangers that wait for an answer at once."""
 UNAUTHORIZED: Final = 401
 EXPIRED: Final = "The cluster does not accept your credentials (any more). Log in again."
 
@@ -51,8 +56,6 @@ class Viewer:
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    token: str = field(default="", repr=False, compare=False)
-    """What they showed; empty where they are the console's own identity."""
 
 
 class Tokens:
@@ -61,30 +64,69 @@ class Tokens:
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         """`client` has the console's own rights, among them to create TokenReviews."""
         self._client, self._clock = client, clock
-        self._known: dict[bytes, tuple[float, Viewer | None]] = {}
-        self._turn = asyncio.Semaphore(ASKING_MAX)
+        # Apart from each other: strangers with tokens by the thousand push no viewer out.
+        self._known: dict[bytes, tuple[float, Viewer]] = {}
+        self._unknown: dict[bytes, float] = {}
+        self._asking: dict[bytes, asyncio.Task[Viewer | None]] = {}
+        self._waiting = 0
 
     async def viewer(self, token: str) -> Viewer:
         """Whom a token names; raises UnknownViewerError, NotAskedError."""
         if not token:
             raise UnknownViewerError("Nobody is named: a proxy before the console has to pass a bearer token on.")
-        key = hashlib.sha256(token.encode()).digest()
-        until, viewer = self._known.get(key, (0.0, None))
-        if until <= self._clock():
-            async with self._turn:
-                viewer = await self._ask(token)
-            self._known.pop(key, None)
-            self._known[key] = (self._clock() + (KNOWN if viewer else UNKNOWN), viewer)
-            while len(self._known) > TOKENS_MAX:
-                del self._known[next(iter(self._known))]
-        if viewer is None:
+        self._drop()
+        now, key = self._clock(), hashlib.sha256(token.encode()).digest()
+        at, viewer = self._known.get(key, (now - KNOWN, None))
+        if viewer is not None and now - at < KNOWN:
+            return viewer
+        if now - self._unknown.get(key, now - UNKNOWN) < UNKNOWN:
             raise UnknownViewerError(EXPIRED)
-        return viewer
+        found = await self._asked(token, key, stranger=viewer is None)
+        if found is None:
+            raise UnknownViewerError(EXPIRED)
+        return found
 
-    async def _ask(self, token: str) -> Viewer | None:
+    async def _asked(self, token: str, key: bytes, *, stranger: bool) -> Viewer | None:
+        """The answer about a token, for all who wait for the same one; raises NotAskedError."""
+        asking = self._asking.get(key)
+        if stranger and (self._waiting >= WAITING_MAX or (asking is None and len(self._asking) >= ASKING_MAX)):
+            raise NotAskedError("Too many come at once whom the console does not know yet; come again.")
+        if asking is None:
+            # A task of its own: others may wait for it when the first has gone.
+            asking = self._asking[key] = asyncio.create_task(self._ask(token, key))
+            asking.add_done_callback(lambda _: self._asking.pop(key, None))
+        self._waiting += 1
+        try:
+            return await asyncio.shield(asking)
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, token: str, key: bytes) -> Viewer | None:
         body = {"apiVersion": TOKEN_REVIEW.api_version, "kind": TOKEN_REVIEW.kind, "spec": {"token": token}}
         status = await _asked(self._client, TOKEN_REVIEW, body)
-        return _viewer(status.get("user") or {}, token) if status.get("authenticated") is True else None
+        if status.get("authenticated") is not True:
+            self._known.pop(key, None)
+            _remember(self._unknown, key, self._clock())
+            return None
+        viewer = _viewer(status.get("user") or {})
+        self._unknown.pop(key, None)
+        _remember(self._known, key, (self._clock(), viewer))
+        return viewer
+
+    def _drop(self) -> None:
+        """Forget what does not count any more; both are in the order of time."""
+        now = self._clock()
+        while self._unknown and now - next(iter(self._unknown.values())) >= UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+        while self._known and now - next(iter(self._known.values()))[0] >= KNOWN + MET:
+            del self._known[next(iter(self._known))]
+
+
+def _remember(words: dict[bytes, T], key: bytes, word: T) -> None:
+    words.pop(key, None)  # it goes to the end
+    words[key] = word
+    while len(words) > TOKENS_MAX:
+        del words[next(iter(words))]
 
 
 async def whoami(client: Client) -> Viewer:
@@ -95,7 +137,7 @@ async def whoami(client: Client) -> Viewer:
         if isinstance(error.__cause__, Forbidden) and error.__cause__.status == UNAUTHORIZED:
             raise UnknownViewerError(EXPIRED) from error
         raise
-    return _viewer(status.get("userInfo") or {}, "")
+    return _viewer(status.get("userInfo") or {})
 
 
 async def _asked(client: Client, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
@@ -108,12 +150,11 @@ async def _asked(client: Client, resource: Resource, body: dict[str, Any]) -> di
         raise NotAskedError(f"The API server could not be asked who you are ({why}).") from error
 
 
-def _viewer(user: dict[str, Any], token: str) -> Viewer:
+def _viewer(user: dict[str, Any]) -> Viewer:
     extra = tuple(sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items()))
     return Viewer(
         user=str(user.get("username") or ""),
         groups=tuple(user.get("groups") or ()),
         uid=str(user.get("uid") or ""),
         extra=extra,
-        token=token,
     )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 VIEWS: Final[Mapping[str, View]] = {
     view.name: view
     for view in (
-        View("fleet", fleet.rows),
-        View("pool", pool.rows),
-        View("pod", pod.rows),
-        View("card", card.rows),
-        View("confirm", confirm.rows),
+        View("fleet", fleet.rows, pods=False),
+        View("pool", pool.rows, ("pool",)),
+        View("pod", pod.rows, ("namespace", "pod")),
+        View("card", card.rows, ("card",)),
+        View("confirm", confirm.rows, pods=False),
         View("broken", broken.rows),
     )
 }

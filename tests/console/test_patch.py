@@ -71,3 +71,11 @@ def test_a_page_that_fails_keeps_its_rows_and_says_so_once() -> None:
     assert b'"failure":"It failed."' in channel.snapshot()
     assert channel.take({"a": {"n": 0}})
     assert b"failure" not in channel.snapshot()
+
+
+def test_an_id_that_no_event_had_gives_all_rows() -> None:
+    channel = Channel()
+    channel.take({"a": {"n": 1}})
+    epoch = channel.position.partition("-")[0]
+    for number in ("²", "9" * 5000, "", "-1", "7"):
+        assert b"event: snapshot" in channel.since(f"{epoch}-{number}")

@@ -147,7 +147,7 @@ async def test_what_may_not_be_read_is_counted(two: Two) -> None:
 
 async def test_viewers_of_equal_rights_share_what_is_computed(two: Two) -> None:
     boss, team = two.console.browser(two.tokens["boss"]), two.console.browser(two.tokens["team-a"])
-    async with boss.page("fleet") as one, boss.page("fleet") as other, team.page("fleet") as theirs:
+    async with boss.page("pool") as one, boss.page("pool") as other, team.page("pool") as theirs:
         for page in (one, other, theirs):
             await shown(page, lambda p: p.events, "a snapshot")
         assert len({key[0] for key in two.console.hub._channels}) == 2

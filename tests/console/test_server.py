@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
@@ -192,7 +193,7 @@ async def test_a_page_a_pool_and_a_path_that_are_not_there(own: Console) -> None
     assert (await browser.get("/api/else"))[0] == 404
     assert (await browser.get("/../server.py"))[0] == 404
     assert (await browser.get("/static/..%2fserver.py"))[0] == 404
-    assert (await browser.get("/api/rows/fleet?x=" + "y" * 300))[0] == 400
+    assert (await browser.get("/api/rows/pool?pool=" + "y" * 300))[0] == 400
     async with browser.page("pool?pool=none") as page:
         await shown(page, lambda p: p.rows, "a row")
         assert next(iter(page.rows.values()))["kind"] == "missing"
@@ -205,6 +206,41 @@ async def test_a_pool_that_comes_later_is_shown(own: Console, admin: Admin) -> N
         await shown(page, lambda p: p.rows.get("pool"), "the pool")
         await admin.remove(GPUPOOL, "late")
         await shown(page, lambda p: "pool" not in p.rows, "its end")
+
+
+async def test_what_is_no_parameter_of_a_page_makes_no_other_page(own: Console) -> None:
+    browser, pages = own.browser(), ("fleet", "fleet?x=1", "fleet?x=2&pool=a", "pod?namespace=a", "pod?namespace=b")
+    async with AsyncExitStack() as stack:
+        for each in pages:
+            page = await stack.enter_async_context(browser.page(each))
+            await shown(page, lambda p: p.events, "a snapshot")
+        assert {key[1:] for key in own.hub._channels} == {("fleet", ()), ("pod", ())}
+
+
+async def test_no_viewer_has_more_open_pages_than_are_kept(own: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.seats.EACH_MAX", 3)
+    browser = own.browser()
+    async with AsyncExitStack() as stack:
+        pages = [await stack.enter_async_context(browser.page(f"pool?pool=p{number}")) for number in range(3)]
+        await shown(pages[-1], lambda p: p.events, "a snapshot")
+        status, said = await browser.get("/api/events/fleet")
+        assert status == 429
+        assert "close some" in said["error"]
+        assert (await browser.get("/api/rows/fleet"))[0] == 200
+    await until(lambda: not own.server._seats._taken, "that the seats are free")
+    async with browser.page("fleet") as page:
+        await shown(page, lambda p: p.events, "a snapshot")
+    monkeypatch.setattr("console.seats.ALL_MAX", 0)
+    assert (await browser.get("/api/events/fleet"))[0] == 429
+
+
+async def test_pages_that_are_left_are_kept_in_numbers(own: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.hub.KEPT_MAX", 2)
+    for number in range(5):
+        async with own.browser().page(f"pool?pool=p{number}") as page:
+            await shown(page, lambda p: p.events, "a snapshot")
+    await until(lambda: len(own.hub._channels) == 2, "the end of the others")
+    assert {dict(key[2])["pool"] for key in own.hub._channels} == {"p3", "p4"}
 
 
 async def test_every_answer_tells_the_browser_what_it_may_do(own: Console) -> None:

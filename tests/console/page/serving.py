@@ -40,8 +40,8 @@ class FixedAccess:
         del viewer
         return self._rights
 
-    def client(self, viewer: Viewer) -> Any:
-        raise AssertionError(f"nothing is written here for {viewer}")
+    def client(self, request: web.Request) -> Any:
+        raise AssertionError(f"nothing is written here by {request}")
 
 
 class Fed(Feed):
