@@ -1,4 +1,7 @@
-"""What a viewer sees: the feed's objects, less what their rights leave out."""
+"""What a viewer sees: the feed's objects, less what their rights leave out.
+
+The guarantee that nobody is sent a name of a pod that they may not read: no page has any object but those from here.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,14 @@ class Sight:
         self._feed, self.rights = feed, rights
         self._salt = token_bytes(16)
         self._made: dict[str, dict[str, tuple[Any, Any]]] = {}
+        self._named: frozenset[str] = frozenset()
 
     def seen(self) -> Seen:
         """Everything, as it is now."""
         feed, rights = self._feed, self.rights
+        if self._named != feed.named:  # what a text names is known later than the text, now and then
+            self._named = feed.named
+            self._made.clear()
         hidden: dict[str, int] = {}
         refused: dict[str, str] = {}
         found: dict[str, Mapping[str, Any]] = {}
@@ -55,7 +62,8 @@ class Sight:
         made: dict[str, tuple[Any, Any]] = {}
         for obj in store:
             before = known.get(obj.name)
-            kept = before is not None and before[0] is obj
-            made[obj.name] = before if kept and before is not None else (obj, redacted(obj, may_read, self._salt))
+            if before is None or before[0] is not obj:
+                before = obj, redacted(obj, may_read, self._salt, self._named)
+            made[obj.name] = before
         self._made[kind] = made
         return {name: shown for name, (_, shown) in made.items()}
