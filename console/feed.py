@@ -63,6 +63,8 @@ class Feed:
         # Those of the module's own namespace carry the label, too, and ask for no card.
         self._reflect(*PODS, Scope(namespace, labels=PODS_LABEL, fields=names.TENANT_PODS), self.pods)
         self._namespaces: Counter[str] = Counter()
+        self.named: frozenset[str] = frozenset()
+        """Of all namespaces so far that had pods with cards: texts name pods that are gone."""
         self.pods.subscribe(lambda old, new: self._count({_namespace(old)}, {_namespace(new)}))
         cards = self.stores[GPUDEVICE.kind]
         cards.subscribe(lambda old, new: self._count(namespaces_of(old), namespaces_of(new)))
@@ -142,6 +144,8 @@ class Feed:
     def _count(self, old: set[str], new: set[str]) -> None:
         self._namespaces.subtract(old)
         self._namespaces.update(new)
+        if not new - {""} <= self.named:
+            self.named |= new - {""}
 
     def _changed(self) -> None:
         for handler in self._handlers:

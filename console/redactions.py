@@ -47,6 +47,7 @@ class Redactions:
         self._salt = token_bytes(16)
         self._known: dict[str, dict[str, _Known]] = {read.resource.kind: {} for read in WHOLE}
         self._equal: dict[frozenset[str], frozenset[str]] = {}
+        self._feed, self._named = feed, feed.named
         for kind, known in self._known.items():
             feed.stores[kind].subscribe(partial(_forget, known))
 
@@ -63,11 +64,16 @@ class Redactions:
         """The object for who may read it, but no pods of `hidden`, those of its `mentions` that `may_read` denies."""
         if not hidden:
             return obj
+        if self._named != self._feed.named:  # what a text names is known later than the text, now and then
+            self._named = self._feed.named
+            for known in self._known.values():
+                for each in known.values():
+                    each.versions.clear()
         versions = self._known[kind][obj.name].versions
         if hidden not in versions:
             if len(versions) >= VERSIONS_MAX:
                 del versions[next(iter(versions))]
-            versions[hidden] = redacted(obj, may_read, self._salt)
+            versions[hidden] = redacted(obj, may_read, self._salt, self._named)
         return versions[hidden]
 
 

@@ -1,4 +1,7 @@
-"""What a viewer sees: the feed's objects, less what their rights leave out."""
+"""What a viewer sees: the feed's objects, less what their rights leave out.
+
+The guarantee that nobody is sent a name of a pod that they may not read: no page has any object but those from here.
+"""
 
 from __future__ import annotations
 

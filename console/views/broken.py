@@ -40,9 +40,7 @@ Not what somebody decided (a card that is ignored), nor what only waits for some
 def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]:
     """A row for each such condition, by kind, object and type, the newest first; parameters: none."""
     del params, now
-    made = [
-        (f"{of}/{name}/{found.type}", condition_row(of, name, found, seen)) for of, name, found in _conditions(seen)
-    ]
+    made = [(f"{of}/{name}/{found.type}", condition_row(of, name, found)) for of, name, found in _conditions(seen)]
     made.sort(key=lambda pair: pair[0])
     made.sort(key=lambda pair: pair[1].get("since", ""), reverse=True)
     return dict(made) | notes(seen, "GPUDevice", "GPUNodeInventory", "GPUPool", "GPUDriver")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from console.views.cards import awaiting, holders, square
-from console.views.common import cells_of, condition_row, explanation_row, guarded, less, missing, notes
+from console.views.common import cells_of, condition_row, explanation_row, less, missing, notes
 from console.views.timeline import timeline
 from controllers.api import names
 from controllers.api.record import to_json
@@ -28,7 +28,7 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     if card is None:
         return missing("GPUDevice", name, seen.cards) | notes(seen, "GPUDevice")
     found: dict[str, Row] = {"card": _card(card, seen, now)}
-    found |= {f"condition/{c.type}": condition_row("GPUDevice", name, c, seen) for c in card.status.conditions}
+    found |= {f"condition/{c.type}": condition_row("GPUDevice", name, c) for c in card.status.conditions}
     found |= holders(card, seen, now)
     found |= timeline(card, seen)
     found |= _pending(card, seen)
@@ -94,7 +94,7 @@ def _commands(card: GPUDevice, seen: Seen) -> dict[str, str]:
     if home is not None:
         found["unassign"] = f"kubectl gpu unassign {name}"
     else:
-        found["assign"] = f"kubectl gpu assign {name} {guarded(wanted[0], seen) if wanted else '<pool>'}"
+        found["assign"] = f"kubectl gpu assign {name} {wanted[0] if wanted else '<pool>'}"
     marked = "true" in (
         card.metadata.annotations.get(names.LABEL_IGNORE),
         card.metadata.labels.get(names.LABEL_IGNORE),

@@ -25,11 +25,14 @@ def less(**cells: Any) -> Row:
 
 
 def guarded(text: str, seen: Seen) -> str:
-    """A message without the names of pods of namespaces that the viewer may not read."""
-    return rights.guarded(text, seen.may_read)
+    """A text made of objects, with words in place of the stand-ins of pods that the viewer may not read.
+
+    It hides nothing: `Sight` has taken the names out of the objects.
+    """
+    return rights.guarded(text, seen.may_read, (rights.HIDDEN,))
 
 
-def condition_row(of: str, name: str, found: Condition, seen: Seen) -> Row:
+def condition_row(of: str, name: str, found: Condition) -> Row:
     """A condition of an object, with what to do about it."""
     scope = _SCOPES[of]
     return less(
@@ -39,7 +42,7 @@ def condition_row(of: str, name: str, found: Condition, seen: Seen) -> Row:
         type=found.type,
         status=found.status,
         reason=found.reason,
-        message=guarded(found.message, seen),
+        message=found.message,
         since=found.last_transition_time,
         do=cure(scope, found, **{scope: name}),
     )

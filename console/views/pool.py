@@ -34,11 +34,11 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
         return missing("GPUPool", name, seen.pools) | notes(seen, "GPUPool")
     queue = observed_queue(pool, seen, now)
     found: dict[str, Row] = {"pool": _pool(pool) | less(unread=[guarded(why, seen) for why in queue.limitations])}
-    found |= {f"condition/{c.type}": condition_row("GPUPool", name, c, seen) for c in pool.status.conditions}
+    found |= {f"condition/{c.type}": condition_row("GPUPool", name, c) for c in pool.status.conditions}
     found |= {f"waiter/{each.key}": _waiter(each) for each in queue.waiters}
     if queue.total > (told := sum(each.position is not None for each in queue.waiters)) and seen.hidden.get("Pod"):
         found["waiter/?"] = {"kind": "hidden", "of": "Pod", "count": queue.total - told}
-    found |= {f"node/{node.name}": _node(node, seen) for node in pool.status.nodes}
+    found |= {f"node/{node.name}": _node(node) for node in pool.status.nodes}
     found |= dict(_rollouts(pool, seen))
     return found | notes(seen, "GPUDevice", "GPUDriver")
 
@@ -77,7 +77,7 @@ def _waiter(found: Waiter) -> Row:
     )
 
 
-def _node(node: PoolNode, seen: Seen) -> Row:
+def _node(node: PoolNode) -> Row:
     return less(
         kind="node",
         node=node.name,
@@ -85,7 +85,7 @@ def _node(node: PoolNode, seen: Seen) -> Row:
         slots=node.slots,
         used=node.used,
         health=node.health,
-        event=guarded(node.last_event or "", seen),
+        event=node.last_event,
         notShownSince=node.not_shown_since,
     )
 
@@ -119,4 +119,4 @@ def _rollout(driver: GPUDriver, nodes: Mapping[str, DriverNode], seen: Seen) -> 
 def _message(node: str, driver: GPUDriver, seen: Seen) -> str:
     inventory = seen.inventories.get(node)
     work = inventory.status.driver_work if inventory is not None else None
-    return guarded(work.message or "", seen) if work is not None and work.driver == driver.name else ""
+    return work.message or "" if work is not None and work.driver == driver.name else ""

@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from console.rights import HIDDEN, Rights, redacted
+from console.redactions import Redactions
+from console.rights import ANOTHER, HIDDEN, Rights, guarded, redacted
+from console.sight import Sight
 from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE, POD
 from reliability.kit.apiserver import Server
 from tests.console.clusters import ASSIGNS, NODES, OURS, PODS, Admin, Console, console, shown
+from tests.console.page.serving import EVERYTHING, Fed
+from tests.console.views.world import seen_pod
 from tests.kit.objects import allocation, card, condition, inventory, node, pool, reservation
 from tests.kit.waiting import until
 
+TEAMS = ("team-a", "team-b")
 SECRET = "covert"
 """Part of each name of a pod of team-b."""
 
@@ -221,13 +226,13 @@ async def test_cards_are_assigned_with_the_viewers_own_rights(two: Two) -> None:
 
 def test_nothing_is_taken_out_of_what_may_be_read_nor_copied() -> None:
     whole = hidden_card()
-    assert redacted(whole, Rights(frozenset(), None).may_read, b"salt") is whole
-    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt")
+    assert redacted(whole, Rights(frozenset(), None).may_read, b"salt", TEAMS) is whole
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt", TEAMS)
     assert SECRET not in str(less)
     assert [each.namespace for each in less.status.allocations] == [HIDDEN, "team-a"]
     held, promised = less.status.allocations[0], less.status.reservations[0]
     assert held.pod != promised.pod, "two pods are two"
-    assert redacted(whole, Rights(frozenset(), frozenset()).may_read, b"salt").status.allocations[0] == held
+    assert redacted(whole, Rights(frozenset(), frozenset()).may_read, b"salt", TEAMS).status.allocations[0] == held
     assert less.status.conditions[0].message == "2 pods (a pod of another namespace, team-a/mine) have it."
 
 
@@ -240,7 +245,54 @@ def test_a_name_that_lies_deep_in_a_status_is_taken_out_too() -> None:
         "message": f"pods use 1 of 4 cards: team-b/{SECRET}-1, team-a/mine",
     }
     whole = adapter(GPUNodeInventory).validate_python({"metadata": {"name": "n1"}, "status": {"driverWork": work}})
-    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt").status.driver_work
+    less = redacted(whole, Rights(frozenset(), frozenset({"team-a"})).may_read, b"salt", TEAMS).status.driver_work
     assert less is not None
     assert less.phase == "Draining"
     assert less.message == "pods use 1 of 4 cards: a pod of another namespace, team-a/mine"
+
+
+ORDINARY = [
+    "0/60 nodes are available: 12 Insufficient gpu.deckhouse.io/training, 48 node(s) had untolerated taint(s).",
+    "1/2 of and/or on amd64/arm64",
+    "gpudevice/n1 is as docs/pools.md says",
+    "pod team-a/mine reads /var/lib/kubelet/pods",
+]
+NAMING = [
+    (f"pods use it: team-b/{SECRET}.", f"pods use it: {ANOTHER}."),
+    (f"team-b/{SECRET}.md", ANOTHER),
+    (f"Pod/team-b/{SECRET} waits", f"{ANOTHER} waits"),
+    (f"pod/team-b/{SECRET} waits", f"{ANOTHER} waits"),
+    (f"is ready.team-b/{SECRET} waits", f"is {ANOTHER} waits"),
+    (f"- at n1:team-b/{SECRET}-*, team-a/mine", f"- at n1:{ANOTHER}, team-a/mine"),
+    (f"-team-b/{SECRET}", ANOTHER),
+    (f"(/run/team-b/{SECRET}.sock)", f"({ANOTHER})"),
+    (f"XID 79 while pod long-gone/{SECRET} had it", f"XID 79 while pod {ANOTHER} had it"),
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_only_looks_like_a_pod_is_left_alone(text: str) -> None:
+    assert guarded(text, Rights(frozenset(), frozenset({"team-a"})).may_read, TEAMS) == text
+
+
+@pytest.mark.parametrize(("text", "less"), NAMING)
+def test_a_pod_is_taken_out_of_a_text_however_it_stands_there(text: str, less: str) -> None:
+    assert guarded(text, Rights(frozenset(), frozenset({"team-a"})).may_read, TEAMS) == less
+    assert guarded(text, Rights(frozenset(), None).may_read, TEAMS) == text
+
+
+def test_a_text_is_looked_through_again_where_a_namespace_comes_later() -> None:
+    feed = Fed()
+    feed.fill(cards=[card("n1", conditions=(condition("Faulted", message=f"0/60 of team-c/{SECRET}"),))])
+    sight = Sight(feed, Rights(EVERYTHING, frozenset({"team-a"})), Redactions(feed))
+    message = "0/60 of team-c/covert"
+
+    def shown() -> str:
+        (found,) = sight.seen().cards.values()
+        return found.status.conditions[0].message
+
+    assert shown() == message, "nobody knows it for a namespace"
+    feed.fill(pods=[seen_pod(SECRET, "team-c")])
+    assert shown() == f"0/60 of {ANOTHER}"
+    feed.fill(pods=[])
+    assert shown() == f"0/60 of {ANOTHER}", "the pod is gone, and the text still names it"

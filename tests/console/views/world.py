@@ -8,6 +8,7 @@ from typing import Any
 
 from console.pods import ShownPod
 from console.records import Row, Seen
+from console.rights import Rights, redacted
 from console.views import VIEWS
 from controllers.api import names
 from controllers.api.gpudriver import GPUDriver
@@ -85,6 +86,7 @@ def world(
     })  # fmt: skip
     pods = (seen_pod("mine", nodeName="gpu-1"), seen_pod("secret-job", "team-b", nodeName="gpu-1"),
             queued("waits", units=4), queued("secret-wait", "team-b"), *more_pods)  # fmt: skip
+    may_read = Rights(frozenset(), None if set(namespaces) == {"team-a", "team-b"} else frozenset(namespaces)).may_read
     shown = {one.key: one for one in pods if one.metadata.namespace in namespaces}
     made: dict[str, Any] = {
         "cards": {one.name: one for one in cards},
@@ -93,9 +95,11 @@ def world(
         "pools": {one.name: one for one in pools},
         "drivers": {"main": driver},
         "pods": shown,
-        "may_read": lambda namespace: namespace in namespaces,
+        "may_read": may_read,
         "hidden": {"Pod": len(pods) - len(shown)} if len(shown) < len(pods) else {},
     }
+    for part in ("cards", "nodes", "inventories", "pools", "drivers"):  # as `Sight` does it
+        made[part] = {name: redacted(one, may_read, b"salt", ("team-a", "team-b")) for name, one in made[part].items()}
     return Seen(**made | parts)
 
 
