@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def started(*arguments: str, browser: str = "true") -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "kubectl_gpu", *arguments]
+    # Who runs in the background of a shell is interrupted by nobody, and would hand that on.
+    command = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-m", "kubectl_gpu", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "BROWSER": browser}
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -52,7 +53,7 @@ async def test_it_serves_until_it_is_interrupted(server: Server, tmp_path: Path,
         assert secret not in opened.read_text()
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_what_cannot_be_served_is_a_sentence(server: Server, tmp_path: Path) -> None:

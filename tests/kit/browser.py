@@ -142,7 +142,8 @@ class Page:
             self.faults.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
             told = f"{params['entry']['text']} {params['entry'].get('url', '')}"
-            if "/api/" not in told:  # a backend that is away or refuses is what the page itself shows
+            # A backend that is away or refuses is what the page itself shows; its icon is asked for at any time.
+            if "/api/" not in told and "ERR_CONNECTION_REFUSED" not in told:
                 self.faults.append(told)
         elif method == "Network.dataReceived":
             self.received += params["dataLength"]
