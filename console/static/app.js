@@ -16,6 +16,9 @@ const PAGES = { fleet: Fleet, pool: Pool, pod: Pod, card: Card, confirm: Confirm
 const NAVIGATION = ["fleet", "pool", "pod", "confirm", "broken"];
 const THEMES = ["auto", "light", "dark"];
 
+const ASK_AGAIN = 1000;
+
+const well = (live) => Boolean(live?.rows && !live.fault && !live.lost);
 const kept = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
 const keep = (key, value) => { try { localStorage.setItem(key, value); } catch { /* a browser that keeps nothing */ } };
 
@@ -35,11 +38,29 @@ class App extends Component {
   componentDidMount() {
     addEventListener("hashchange", this.move);
     this.follow(this.state.at);
-    json("api/me").then((me) => {
+    this.ask();
+  }
+
+  // Who looks, and what they may do.
+  async ask() {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      const me = await json("api/me");
       if (!kept("gpu-language") && me.language) speak(me.language);
       this.setState({ me, language: language() });
-    }, () => {});
+    } catch {
+      setTimeout(() => { if (!this.state.me && well(this.state.live)) this.ask(); }, ASK_AGAIN);
+    }
+    this.asking = false;
   }
+
+  // After a loss somebody else may look, or somebody at last.
+  heard = (live) => {
+    const before = this.state.live;
+    this.setState({ live });
+    if (well(live) && (before ? !well(before) : !this.state.me)) this.ask();
+  };
 
   move = () => {
     const at = place();
@@ -50,7 +71,7 @@ class App extends Component {
   follow(at) {
     this.rows?.end();
     this.setState({ live: null });
-    this.rows = new Rows(question(at), (live) => this.setState({ live }));
+    this.rows = new Rows(question(at), this.heard);
   }
 
   speak = () => {

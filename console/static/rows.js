@@ -2,6 +2,8 @@
 import { events } from "./api.js";
 
 const AGAIN_FIRST = 500, AGAIN_LAST = 5000;
+const QUIET = 5000;  // after so long without a word a tab that is looked at again asks anew: a dead stream is as quiet as a living one
+const ANSWER = 5000;  // the backend says at once how old all is; without that a stream is none
 
 // Never changes `old`: a row that is the same object shows the same, and is not drawn again.
 export function merged(old, patch) {
@@ -36,10 +38,24 @@ export class Rows {
     this.state = { rows: null, stale: null, lost: null, fault: null, failure: "" };
     this.ended = new AbortController();
     this.last = undefined;
+    this.word = Date.now();
+    addEventListener("online", () => this.again(), { signal: this.ended.signal });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && Date.now() - this.word > QUIET) this.again();
+    }, { signal: this.ended.signal });
     this.follow();
   }
 
-  end() { this.ended.abort(); }
+  end() {
+    this.ended.abort();
+    this.again();
+  }
+
+  // Read anew, at once.
+  again() {
+    this.stream?.abort();
+    this.wake?.();
+  }
 
   set(state) {
     if (this.ended.signal.aborted) return;
@@ -47,24 +63,50 @@ export class Rows {
     this.changed(this.state);
   }
 
+  // A stream that has said something and ends is opened again at once, and nothing is lost by that: a proxy takes quiet
+  // ones for dead, or a token has ended and there is a fresh one. What the next one says, or that nobody answers, is shown.
   async follow() {
     let wait = AGAIN_FIRST;
     while (!this.ended.signal.aborted) {
-      try {
-        const last = this.state.rows === null ? undefined : this.last;
-        for await (const each of events(`api/events/${this.question}`, last, this.ended.signal)) {
-          wait = AGAIN_FIRST;
-          this.heard(each);
-        }
-        this.lose();
-      } catch (error) {
-        if (this.ended.signal.aborted) return;
-        if (error.status && error.status < 500) this.set({ fault: error });
-        else this.lose(error);
-      }
-      await new Promise((done) => setTimeout(done, wait));
-      wait = Math.min(2 * wait, AGAIN_LAST);
+      const began = Date.now();
+      const well = await this.read();
+      if (well) wait = AGAIN_FIRST;
+      if (!well || Date.now() - began < AGAIN_FIRST) await this.pause(wait);
+      if (!well) wait = Math.min(2 * wait, AGAIN_LAST);
     }
+  }
+
+  // Follow one stream to its end; whether it said anything, or was left for a new one.
+  async read() {
+    const stream = this.stream = new AbortController();
+    const known = this.state.rows !== null;
+    let said = false, deaf = false;
+    const timer = known && setTimeout(() => { deaf = true; stream.abort(); }, ANSWER);
+    try {
+      for await (const each of events(`api/events/${this.question}`, known ? this.last : undefined, stream.signal)) {
+        clearTimeout(timer);
+        said = true;
+        this.word = Date.now();
+        this.heard(each);
+      }
+    } catch (error) {
+      if (error.status && error.status < 500) {
+        this.set({ fault: error, lost: null });
+        return false;
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+    const left = stream.signal.aborted && !deaf;
+    if (!said && !left) this.lose();
+    return said || left;
+  }
+
+  pause(wait) {
+    return new Promise((done) => {
+      this.wake = done;
+      setTimeout(done, wait);
+    });
   }
 
   lose() { if (this.state.lost === null) this.set({ lost: new Date().toISOString() }); }
@@ -76,6 +118,6 @@ export class Rows {
     else if (name === "patch") this.set({ ...well, rows: patched(this.state.rows ?? new Map(), data), failure: data.failure ?? "" });
     else if (name === "stale") this.set({ ...well, stale: data });
     else if (name === "fresh") this.set({ ...well, stale: null });
-    else if (name === "end") this.set({ fault: Object.assign(new Error(data.reason), { status: data.status }) });
+    // `end`: by this token the viewer is nobody any more; whether there is a fresh one, the answer to the next question says.
   }
 }

@@ -35,11 +35,17 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     key = f"{namespace}/{name}"
     found = seen.pods.get(key)
     if found is None:
-        known = seen.pods if seen.may_read(namespace) else ()
-        return missing("Pod", key, known) | notes(seen, "Pod")
+        gone = missing("Pod", key, seen.pods) if seen.may_read(namespace) else _unread(namespace)
+        return notes(seen, "Pod") | gone
     queue = _queue(found, seen, now)
     row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, queue, now)), seen)
     return {"pod": row} | _verdicts(found, seen, queue) | notes(seen, "GPUDevice", "Node", "GPUPool")
+
+
+def _unread(namespace: str) -> dict[str, Row]:
+    """The same whether or not there is such a pod; rights are known of namespaces that have some."""
+    text = f"You may not read pods of {namespace}, or none of them asks for cards."
+    return {"?/Pod": {"kind": "refused", "of": "Pod", "text": text}}
 
 
 @dataclass(frozen=True, slots=True)

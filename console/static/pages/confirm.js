@@ -4,6 +4,8 @@ import { Component, html } from "../html.js";
 import { CardLink, Command, kind, Notes, PoolLink, Table } from "../parts.js";
 import { t } from "../texts.js";
 
+const PORTION = 256;  // cards of one request: a few seconds of the webhook's time
+
 export class Confirm extends Component {
   state = { chosen: new Set(), pool: "", busy: false, answers: new Map(), fault: "" };
 
@@ -16,9 +18,13 @@ export class Confirm extends Component {
   confirm = async (cards, pool) => {
     this.setState({ busy: true, fault: "", answers: new Map() });
     try {
-      const { results } = await post("api/confirm", { cards, pool });
-      const answers = new Map(results.map((each) => [each.card, each]));
-      this.setState(({ chosen }) => ({ answers, chosen: new Set([...chosen].filter((card) => !answers.get(card)?.ok)) }));
+      for (let at = 0; at < cards.length; at += PORTION) {
+        const { results } = await post("api/confirm", { cards: cards.slice(at, at + PORTION), pool });
+        const done = new Set(results.filter((each) => each.ok).map((each) => each.card));
+        this.setState(({ answers, chosen }) => ({
+          answers: new Map([...answers, ...results.map((each) => [each.card, each])]), chosen: new Set([...chosen].filter((card) => !done.has(card))),
+        }));
+      }
     } catch (error) {
       this.setState({ fault: error.message });
     }
@@ -46,7 +52,7 @@ export class Confirm extends Component {
           <option value="">${t("noPool")}</option>${pools.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>
         ${me?.mayConfirm ? html`<button type="button" class="main" disabled=${busy || !cards.length || !into} onClick=${() => this.confirm(cards, into)}>${busy ? t("confirmBusy") : t("confirmButton", cards.length)}</button>` : null}
         <output>${t("chosen", cards.length)}</output></div>` : null}
-      ${!me?.mayConfirm && waiting.length ? html`<p class="hint">${t("confirmOnlyRead")}</p>` : null}
+      ${me && !me.mayConfirm && waiting.length ? html`<p class="hint">${t("confirmOnlyRead")}</p>` : null}
       ${cards.length && into ? html`<${Command} command=${`kubectl gpu assign ${cards.join(" ")} ${into}`} />` : null}
       <div role="status" aria-live="polite">${fault && html`<p class="answer bad">${fault}</p>`}
         ${answers.size ? html`<h2>${t("answer")}</h2><ul class="answers">${[...answers.values()].map((each) => html`<li key=${each.card} class=${each.ok ? "good" : "bad"}>

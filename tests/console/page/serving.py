@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -73,10 +73,10 @@ class Fed(Feed):
 
 
 @asynccontextmanager
-async def served(feed: Feed, access: Any, port: int = 0) -> AsyncIterator[str]:
+async def served(feed: Feed, access: Any, port: int = 0, hosts: Collection[str] = ()) -> AsyncIterator[str]:
     """Serve; gives the page's address."""
     hub = Hub(feed, VIEWS)
-    server = Server(feed, hub, access)
+    server = Server(feed, hub, access, hosts=hosts)
     await server.start("127.0.0.1", port, own_host=True)
     running = asyncio.create_task(hub.run())
     try:

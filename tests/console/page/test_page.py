@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from console.confirming import CARDS_MAX
 from console.feed import Stale
 from tests.console.page.serving import Fed, FixedAccess, served
 from tests.console.views.world import HTML, queued, sized, world
 from tests.kit.browser import Browser, Page
 from tests.kit.browser import page as new_page
-from tests.kit.objects import allocation, card, pool
+from tests.kit.objects import allocation, card, inventory, pool
 
 PAGES = {
     "fleet": "#/fleet",
@@ -228,6 +229,10 @@ async def test_hidden_pods_are_counted(browser: Browser, feed: Fed) -> None:
         await page.sees("2 × Pod that you may not read")
         await go(page, address, "#/card?card=gpu-1-0000-02-00-0")
         await page.sees("1 × a pod of another namespace")
+        await go(page, address, "#/pod?namespace=team-b&pod=other")
+        await page.sees("You may not read pods of team-b")
+        assert "There is no Pod" not in await page.text()
+        await go(page, address, "#/fleet")
         assert "secret" not in await page.evaluate("document.documentElement.outerHTML")
 
 
@@ -249,3 +254,30 @@ async def test_who_may_not_confirm_gets_the_command(page: Page, feed: Fed) -> No
         await page.click("tbody input[type=checkbox]")
         await page.sees("kubectl gpu assign gpu-3-0000-01-00-0 training")
         assert not await page.evaluate("document.querySelector('button.main')")
+
+
+async def test_more_cards_than_one_request_takes_are_confirmed_in_portions(page: Page, feed: Fed) -> None:
+    asked: list[str] = []
+
+    class Client:
+        async def merge(self, resource: Any, name: str, body: Any, *, manager: str) -> None:
+            del resource, body, manager
+            asked.append(name)
+
+    many = [card(f"n{at}", place) for at in range(75) for place in range(8)]
+    hints = [
+        {"inventory_id": one.status.inventory_id, "reason": "AwaitingApproval", "pool": "training"} for one in many
+    ]
+    assert len(many) > CARDS_MAX
+    lists = [inventory(f"n{at}", [], pools={"pending": hints[300 * at : 300 * (at + 1)]}) for at in range(2)]
+    feed.fill(cards=many, inventories=lists)
+    access = FixedAccess(confirms=True)
+    access.client = lambda _: Client()  # type: ignore[method-assign]
+    async with served(feed, access) as address:
+        await go(page, address, "#/confirm")
+        await page.click(".every input")
+        await page.sees("600 chosen")
+        await page.click("button.main")
+        await page.until("document.querySelectorAll('.answers .good').length === 600")
+        await page.sees("0 chosen")
+    assert sorted(asked) == sorted(one.name for one in many)

@@ -169,9 +169,17 @@ def test_what_is_not_there_is_said_with_a_guess(view: str, params: dict[str, str
     assert named in row["text"]
 
 
-def test_no_guess_is_made_in_a_namespace_that_may_not_be_read() -> None:
-    row = page("pod", world(namespaces=("team-a",)), namespace="team-b", pod="secret-jo")["missing"]
-    assert row["text"] == "There are none yet."
+def test_of_a_namespace_that_may_not_be_read_it_is_not_said_whether_a_pod_is_there() -> None:
+    limited = world(namespaces=("team-a",))
+    for name in ("secret-job", "secret-jo"):
+        assert page("pod", limited, namespace="team-b", pod=name) == {
+            "?/Pod": {
+                "kind": "refused",
+                "of": "Pod",
+                "text": "You may not read pods of team-b, or none of them asks for cards.",
+            }
+        }
+    assert page("pod", limited, namespace="team-a", pod="wait")["missing"]["kind"] == "missing"
 
 
 def test_a_pod_says_why_it_waits() -> None:
