@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
 
 BEARER = "bearer "
+TICKET = 60.0
+"""Seconds in which a browser has to begin with its ticket: its command line shows it for as long as it runs."""
 
 
 def bearer(request: web.Request) -> str:
@@ -56,7 +58,7 @@ class OwnAccess:
         """Prepare, with a new secret."""
         self._client, self._reviews, self._feed, self._clock = client, reviews, feed, clock
         self.secret = secrets.token_urlsafe(32)
-        self._tickets: set[str] = set()
+        self._tickets: dict[str, float] = {}  # until when each counts
         self.cookie = f"gpu-console-{secrets.token_hex(4)}"
         """Its name: cookies do not know ports, and another console may run beside this one."""
         self._viewer: Viewer | None = None
@@ -66,14 +68,13 @@ class OwnAccess:
     def ticket(self) -> str:
         """What begins a session once: a browser gets its address by its command line, which others may read."""
         made = secrets.token_urlsafe(32)
-        self._tickets.add(made)
+        self._tickets[made] = self._clock() + TICKET
         return made
 
     def begins(self, shown: str) -> bool:
-        """Whether it is the secret, or a ticket, which it uses up."""
+        """Whether it is the secret, or a ticket of the last minute, which it uses up."""
         if shown in self._tickets:
-            self._tickets.remove(shown)
-            return True
+            return self._clock() <= self._tickets.pop(shown)
         return self._admits(shown)
 
     def _admits(self, shown: str) -> bool:

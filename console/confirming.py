@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,8 @@ from controllers.explain.faults import describe_fault
 from controllers.runtime.errors import ApiError, RuntimeFault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from console.feed import Feed
     from controllers.runtime.client import Client
 
@@ -19,7 +22,9 @@ CARDS_MAX: Final = 512
 """Cards of one request."""
 AT_ONCE: Final = 8
 NAME_MAX: Final = 253
-NOT_FOUND, UNREACHABLE = 404, 504
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""Of an object, as the API server takes it: it goes into the path of a request."""
+NOT_FOUND, CONFLICT, UNREACHABLE = 404, 409, 504
 
 
 class NotAWishError(ValueError):
@@ -28,22 +33,33 @@ class NotAWishError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Cards that belong into a pool, by the names of the GPUDevices."""
+    """Cards that belong into a pool."""
 
-    cards: tuple[str, ...]
+    cards: Mapping[str, str]
+    """By the names of the GPUDevices, the uid of the one that was looked at; empty where the viewer saw none."""
     pool: str
 
 
 def parsed(body: Any) -> Wish:
-    """`{"cards": ["gpu-1-0000-19-00-0"], "pool": "training"}`; raises NotAWishError."""
+    """`{"cards": [{"name": "gpu-1-0000-19-00-0", "uid": "…"}], "pool": "training"}`; raises NotAWishError.
+
+    A name alone stands for whatever card has it.
+    """
     cards, pool = (body.get("cards"), body.get("pool")) if isinstance(body, dict) else (None, None)
     if not isinstance(pool, str) or not 0 < len(pool) <= NAME_MAX:
         raise NotAWishError("pool is the name of a GPUPool.")
-    if not isinstance(cards, list) or not cards or not all(isinstance(card, str) for card in cards):
-        raise NotAWishError("cards is a list of names of GPUDevices.")
+    if not isinstance(cards, list) or not cards:
+        raise NotAWishError("cards is a list of GPUDevices, each {name, uid}.")
     if len(cards) > CARDS_MAX:
         raise NotAWishError(f"cards has {len(cards)} names, more than {CARDS_MAX}.")
-    return Wish(tuple(dict.fromkeys(cards)), pool)
+    return Wish(dict(map(_card, cards)), pool)
+
+
+def _card(found: Any) -> tuple[str, str]:
+    name, uid = (found.get("name"), found.get("uid")) if isinstance(found, dict) else (found, "")
+    if not isinstance(name, str) or not NAME.fullmatch(name) or not isinstance(uid, str):
+        raise NotAWishError("cards is a list of GPUDevices, each {name, uid}.")
+    return name, uid
 
 
 async def confirm(wish: Wish, client: Client, feed: Feed, *, sees_cards: bool) -> list[dict[str, Any]]:
@@ -55,7 +71,9 @@ async def confirm(wish: Wish, client: Client, feed: Feed, *, sees_cards: bool) -
         found = known.get(card) if sees_cards else None
         if sees_cards and found is None:
             return _refused(card, NOT_FOUND, f"There is no card {card!r}.")
-        # Exactly the card that was looked at: another one may have its name by now.
+        if found is not None and wish.cards[card] not in ("", found.metadata.uid):
+            return _refused(card, CONFLICT, f"Card {card!r} is another one by now: look at it again.")
+        # Exactly the card that was looked at, also where another one takes its name right now.
         about = {"uid": found.metadata.uid} if found is not None else {}
         body = {"metadata": {**about, "annotations": {names.ASSIGNMENT: wish.pool}}}
         async with turn:

@@ -16,7 +16,7 @@ from console.kinds import PODS, PODS_LABEL, WHOLE
 from console.rights import namespaces_of
 from controllers.api import names
 from controllers.api.meta import KubeObject
-from controllers.api.resources import GPUDEVICE, GPUPOOL
+from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUPOOL
 from controllers.explain.faults import describe_fault
 from controllers.runtime.errors import ApiError, Forbidden, RuntimeFault
 from controllers.runtime.listing import Scope, WatchSettings, page_size
@@ -79,7 +79,11 @@ class Feed:
         settings = WatchSettings(page_size=page_size(resource), retry_max=RETRY_MAX)
         store.subscribe(lambda _, __: self._changed())
         self.stores[resource.kind] = store
-        self._reflectors.append(Reflector(self._client, resource, record, store, scope=scope, settings=settings))
+        # A cluster of an older version of the module may not have this kind.
+        optional = resource is GPUDRIVER
+        self._reflectors.append(
+            Reflector(self._client, resource, record, store, scope=scope, settings=settings, optional=optional)
+        )
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """Call `handler()` when an object changes, or the age of all."""
@@ -137,8 +141,9 @@ class Feed:
 
     def _unfollowed(self) -> str:
         """Why a kind is not followed that may be read; empty where all are."""
-        faults = (each.fault for each in self._reflectors)
-        found = next((each for each in faults if each is not None and not isinstance(each, Forbidden)), None)
+        # What was listed once and may not be any more stands as it was.
+        faults = (one.fault for one in self._reflectors if one.synced.is_set() or not isinstance(one.fault, Forbidden))
+        found = next((each for each in faults if each is not None), None)
         return "" if found is None else describe_fault(found)
 
     def _count(self, old: set[str], new: set[str]) -> None:

@@ -42,11 +42,8 @@ def _file(path: Path) -> File:
 
 
 def serve(files: Mapping[str, File], request: web.Request) -> web.Response:
-    """A file, or the page for every address that is no file's: each view is a URL."""
-    path = request.path.strip("/").removeprefix("static/")
-    file = files.get(path)
-    if file is None and "." not in path.rsplit("/", 1)[-1]:
-        file = files.get(INDEX)
+    """A file; the page itself at `/`, whose views are behind the `#` of its address."""
+    file = files.get(request.path.strip("/") or INDEX)
     if file is None:
         return web.Response(status=NOT_FOUND, text="There is no such file.\n")
     headers = {"ETag": file.tag, "Cache-Control": "no-cache"}

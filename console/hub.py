@@ -121,8 +121,14 @@ class Hub:
                 rights = key[0]
                 if rights not in sights:
                     sight = self._sight(rights)
-                    await sight.prepare()
-                    sights[rights] = sight.seen()
+                    try:
+                        await sight.prepare()
+                        sights[rights] = sight.seen()
+                    except Exception as error:  # an object that nobody thought of must not end the program
+                        log.exception("the cluster cannot be shown")
+                        self.sent += channel.fail(failure(error))
+                        channel.wake()
+                        continue
                     await asyncio.sleep(0)
                 self._fill(key, channel, sights[rights])
                 channel.wake()  # readers look at the age of all, too

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from console.feed import Feed
     from controllers.api.meta import KubeObject
 
-BEFORE: Final = re.compile(r"([a-z0-9-]+)/")
+BEFORE: Final = re.compile(r"([a-z0-9][a-z0-9-]*)/")
 """What may be a namespace in a message: more than what is taken out, never less."""
 VERSIONS_MAX: Final = 16
 """Of one object; the oldest goes first."""

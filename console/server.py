@@ -6,7 +6,7 @@
 | GET /api/me | {user, language, mode, mayConfirm, server} |
 | GET /api/rows/<view>?… | {rows, order}, once |
 | GET /api/events/<view>?… | Server-Sent Events (`stream`) |
-| POST /api/confirm {cards, pool} | {results: [{card, ok, status?, message?}]} (`confirming`) |
+| POST /api/confirm {cards: [{name, uid}], pool} | {results: [{card, ok, status?, message?}]} (`confirming`) |
 
 Errors are {error: sentence} with a status: 401 nobody, 403 not allowed, 404 no such page, 429 too many open pages, 503
 nobody could be asked.
@@ -49,6 +49,7 @@ VALUE_MAX: Final = 253
 FILLING: Final = 20.0
 """Seconds for which a request waits for the first list."""
 POLL: Final = 0.05
+HTTP_PORT: Final = 80
 LANGUAGES: Final = ("en", "ru")
 AWAY: Final = "The console is still reading the cluster; come again."
 
@@ -94,6 +95,8 @@ class Server:
         if own_host:
             here = f"[{host}]" if ":" in host else host
             self._hosts |= {f"{name}:{self.port}" for name in (here, "localhost")}
+            if self.port == HTTP_PORT:  # which browsers leave out
+                self._hosts |= {here, "localhost"}
 
     async def stop(self) -> None:
         """End all connections."""

@@ -37,6 +37,7 @@ def _row(card: GPUDevice, entries: list[PendingCard]) -> Row:
     return less(
         kind="pending",
         card=card.name,
+        uid=card.metadata.uid,
         inventoryID=card.status.inventory_id,
         node=card.status.node_name,
         product=hardware.product if hardware else None,

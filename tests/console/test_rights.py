@@ -220,7 +220,18 @@ async def test_cards_are_assigned_with_the_viewers_own_rights(two: Two) -> None:
     status, done = await may.post("/api/confirm", body, Origin=two.console.url)
     assert done["results"][0] == {"card": "n1-0000-17-00-0", "ok": True}
     assert done["results"][1]["status"] == 404
-    for wrong in ({}, [], {"cards": [], "pool": "a"}, {"cards": ["a"]}, {"cards": ["a"] * 999, "pool": "x"}):
+    another = {"cards": [{"name": "n1-0000-17-00-0", "uid": "of-the-one-before"}], "pool": "train"}
+    (said,) = (await may.post("/api/confirm", another, Origin=two.console.url))[1]["results"]
+    assert said["status"] == 409, "the page showed another card of that name"
+    assert "another one by now" in said["message"]
+    for wrong in (
+        {},
+        [],
+        {"cards": [], "pool": "a"},
+        {"cards": ["a"]},
+        {"cards": ["../a"], "pool": "x"},
+        {"cards": ["a"] * 999, "pool": "x"},
+    ):
         assert (await may.post("/api/confirm", wrong, Origin=two.console.url))[0] == 400
 
 

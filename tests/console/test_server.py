@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from console.access import TICKET, OwnAccess
 from console.channel import PATCHES_MAX
 from controllers.api.resources import GPUDEVICE, GPUPOOL, NODE
 from reliability.kit.apiserver import Server
@@ -270,3 +271,22 @@ async def test_who_may_read_pods_of_one_namespace_sees_those(server: Server, adm
 def made_of(name: str, made: Console) -> dict[str, object]:
     user = f"system:serviceaccount:people:{name}"
     return {"user": user, "language": "en", "mode": "loopback", "mayConfirm": False, "server": made.server._cluster}
+
+
+async def test_a_ticket_counts_for_a_minute(own: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = own.access
+    assert isinstance(access, OwnAccess)
+    now = 1000.0
+    monkeypatch.setattr(access, "_clock", lambda: now)
+    early, late = access.ticket(), access.ticket()
+    now += TICKET
+    assert access.begins(early)
+    now += 1
+    assert not access.begins(late)
+    assert not access.begins(late), "it is used up"
+
+
+async def test_an_address_that_is_no_file_is_not_the_page(own: Console) -> None:
+    assert (await own.browser().get("/"))[0] == 200
+    for path in ("/foo/bar", "/static/app.js", "/fleet"):
+        assert (await own.browser().get(path))[0] == 404

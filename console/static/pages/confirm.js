@@ -15,11 +15,12 @@ export class Confirm extends Component {
     return { chosen: next };
   });
 
-  confirm = async (cards, pool) => {
+  // `uids`: of the cards as they were looked at; another one may have the name by now.
+  confirm = async (cards, pool, uids) => {
     this.setState({ busy: true, fault: "", answers: new Map() });
     try {
       for (let at = 0; at < cards.length; at += PORTION) {
-        const { results } = await post("api/confirm", { cards: cards.slice(at, at + PORTION), pool });
+        const { results } = await post("api/confirm", { cards: cards.slice(at, at + PORTION).map((name) => ({ name, uid: uids.get(name) ?? "" })), pool });
         const done = new Set(results.filter((each) => each.ok).map((each) => each.card));
         this.setState(({ answers, chosen }) => ({
           answers: new Map([...answers, ...results.map((each) => [each.card, each])]), chosen: new Set([...chosen].filter((card) => !done.has(card))),
@@ -50,7 +51,7 @@ export class Confirm extends Component {
       <${Table} name=${t("confirmTitle")} rows=${waiting} keyed=${(row) => row.card} columns=${columns} />
       ${waiting.length ? html`<div class="act"><label>${t("into")} <select name="pool" value=${into} onChange=${(event) => this.setState({ pool: event.target.value })}>
           <option value="">${t("noPool")}</option>${pools.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>
-        ${me?.mayConfirm ? html`<button type="button" class="main" disabled=${busy || !cards.length || !into} onClick=${() => this.confirm(cards, into)}>${busy ? t("confirmBusy") : t("confirmButton", cards.length)}</button>` : null}
+        ${me?.mayConfirm ? html`<button type="button" class="main" disabled=${busy || !cards.length || !into} onClick=${() => this.confirm(cards, into, new Map(waiting.map((row) => [row.card, row.uid])))}>${busy ? t("confirmBusy") : t("confirmButton", cards.length)}</button>` : null}
         <output>${t("chosen", cards.length)}</output></div>` : null}
       ${me && !me.mayConfirm && waiting.length ? html`<p class="hint">${t("confirmOnlyRead")}</p>` : null}
       ${cards.length && into ? html`<${Command} command=${`kubectl gpu assign ${cards.join(" ")} ${into}`} />` : null}
