@@ -23,6 +23,7 @@ from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.cluster import Options
 from sim.view import View
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 RARE: Final = "t4-4@ubuntu22.04+bare"
 HALT_SECONDS: Final = 5.0
+REST: Final = 2.0
+"""Seconds without a write after which all is written down: a GPUDriver's status is once a second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +135,27 @@ class Bench:
 
     async def _quiet(self, title: str) -> float:
         """Writes of the driver's controller while nothing changes, Events among them."""
-        await self._subject.until_idle(WITHIN)
-        await asyncio.sleep(self._sizes.settle)  # a GPUDriver's status is written once a second at most
-        before = total(await self._subject.metrics(), WRITES)
+        before = await self._at_rest()
         async with show_progress(self._progress, title):
             await asyncio.sleep(self._sizes.strata_quiet)
-        return total(await self._subject.metrics(), WRITES) - before
+        return await self._writes() - before
+
+    async def _at_rest(self) -> float:
+        """Wait until nothing has been written for `REST`; returns the writes until then. Raises UserError."""
+        limit, before = time.monotonic() + WITHIN, await self._writes()
+        while True:
+            await asyncio.sleep(REST)
+            now = await self._writes()
+            if now == before:
+                return now
+            if time.monotonic() > limit:
+                raise UserError(
+                    f"something is written all the time for {WITHIN:.0f} s", do="look at the log of the controller"
+                )
+            before = now
+
+    async def _writes(self) -> float:
+        return total(await self._subject.metrics(), WRITES)
 
 
 def _rows(found: Found) -> tuple[Row, ...]:
