@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from console.viewers import KNOWN, NotAskedError, Tokens, UnknownViewerError, Viewer, whoami
+from controllers.runtime import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +19,13 @@ if TYPE_CHECKING:
     from console.rights import Rights
     from controllers.runtime.client import Client
 
-BEARER = "bearer "
 TICKET = 60.0
 """Seconds in which a browser has to begin with its ticket: its command line shows it for as long as it runs."""
 
 
 def bearer(request: web.Request) -> str:
     """The token that a request carries; empty where it carries none."""
-    header = request.headers.get("Authorization", "")
-    token = header[len(BEARER) :].strip() if header[: len(BEARER)].lower() == BEARER else ""
-    return token if token.isascii() else ""
+    return tokens.shown(request.headers.get("Authorization", ""))
 
 
 class Access(Protocol):

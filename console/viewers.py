@@ -5,15 +5,14 @@ Of a token only the hash is kept, with a yes for `KNOWN` seconds or a no for `UN
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from controllers.api.resources import Resource
+from controllers.runtime import tokens
 from controllers.runtime.errors import ApiError, Forbidden, RuntimeFault
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
 
-T = TypeVar("T")
 TOKEN_REVIEW: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SELF: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 KNOWN, UNKNOWN = 30.0, 5.0
@@ -67,50 +65,37 @@ class Tokens:
         # Apart from each other: strangers with tokens by the thousand push no viewer out.
         self._known: dict[bytes, tuple[float, Viewer]] = {}
         self._unknown: dict[bytes, float] = {}
-        self._asking: dict[bytes, asyncio.Task[Viewer | None]] = {}
-        self._waiting = 0
+        self._asking: tokens.Questions[Viewer | None] = tokens.Questions(at_once=ASKING_MAX, waiting=WAITING_MAX)
 
     async def viewer(self, token: str) -> Viewer:
         """Whom a token names; raises UnknownViewerError, NotAskedError."""
         if not token:
             raise UnknownViewerError("Nobody is named: a proxy before the console has to pass a bearer token on.")
         self._drop()
-        now, key = self._clock(), hashlib.sha256(token.encode()).digest()
+        now, key = self._clock(), tokens.hashed(token)
         at, viewer = self._known.get(key, (now - KNOWN, None))
         if viewer is not None and now - at < KNOWN:
             return viewer
         if now - self._unknown.get(key, now - UNKNOWN) < UNKNOWN:
             raise UnknownViewerError(EXPIRED)
-        found = await self._asked(token, key, stranger=viewer is None)
+        try:
+            found = await self._asking.answer(key, lambda: self._ask(token, key), stranger=viewer is None)
+        except tokens.CrowdedError as error:
+            raise NotAskedError("Too many come at once whom the console does not know yet; come again.") from error
         if found is None:
             raise UnknownViewerError(EXPIRED)
         return found
-
-    async def _asked(self, token: str, key: bytes, *, stranger: bool) -> Viewer | None:
-        """The answer about a token, for all who wait for the same one; raises NotAskedError."""
-        asking = self._asking.get(key)
-        if stranger and (self._waiting >= WAITING_MAX or (asking is None and len(self._asking) >= ASKING_MAX)):
-            raise NotAskedError("Too many come at once whom the console does not know yet; come again.")
-        if asking is None:
-            # A task of its own: others may wait for it when the first has gone.
-            asking = self._asking[key] = asyncio.create_task(self._ask(token, key))
-            asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        self._waiting += 1
-        try:
-            return await asyncio.shield(asking)
-        finally:
-            self._waiting -= 1
 
     async def _ask(self, token: str, key: bytes) -> Viewer | None:
         body = {"apiVersion": TOKEN_REVIEW.api_version, "kind": TOKEN_REVIEW.kind, "spec": {"token": token}}
         status = await _asked(self._client, TOKEN_REVIEW, body)
         if status.get("authenticated") is not True:
             self._known.pop(key, None)
-            _remember(self._unknown, key, self._clock())
+            tokens.remember(self._unknown, key, self._clock(), TOKENS_MAX)
             return None
         viewer = _viewer(status.get("user") or {})
         self._unknown.pop(key, None)
-        _remember(self._known, key, (self._clock(), viewer))
+        tokens.remember(self._known, key, (self._clock(), viewer), TOKENS_MAX)
         return viewer
 
     def _drop(self) -> None:
@@ -120,13 +105,6 @@ class Tokens:
             del self._unknown[next(iter(self._unknown))]
         while self._known and now - next(iter(self._known.values()))[0] >= KNOWN + MET:
             del self._known[next(iter(self._known))]
-
-
-def _remember(words: dict[bytes, T], key: bytes, word: T) -> None:
-    words.pop(key, None)  # it goes to the end
-    words[key] = word
-    while len(words) > TOKENS_MAX:
-        del words[next(iter(words))]
 
 
 async def whoami(client: Client) -> Viewer:

@@ -11,16 +11,15 @@ last word counts for longer: metrics are wanted just then.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from controllers.api import names
 from controllers.api.resources import Resource
+from controllers.runtime import tokens
 from controllers.runtime.errors import Forbidden, RuntimeFault
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
 
-T = TypeVar("T")
 REVIEW: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
@@ -70,30 +68,21 @@ class Readers:
         self._body = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": wanted}}
         self._may: dict[bytes, float] = {}  # a token's hash, and when it was last allowed
         self._may_not: dict[bytes, tuple[float, Word]] = {}
-        self._asking: dict[bytes, asyncio.Task[Word]] = {}
-        self._waiting = 0
+        self._questions: tokens.Questions[Word] = tokens.Questions(at_once=ASKING_MAX, waiting=WAITING_MAX)
 
     async def authorize(self, token: str) -> Word:
         """Whether the owner of a token may read; raises nothing but a cancellation."""
-        now, key = self._clock(), hashlib.sha256(token.encode()).digest()
+        now, key = self._clock(), tokens.hashed(token)
         since = self._may.get(key)
         if since is not None and now - since < ALLOWED:
             return Word.YES
         at, word = self._may_not.get(key, (now - REFUSED, Word.NO))
         if now - at < REFUSED:
             return word
-        asking = self._asking.get(key)
-        if since is None and (self._waiting >= WAITING_MAX or (asking is None and len(self._asking) >= ASKING_MAX)):
-            return Word.NOT_ASKED
-        if asking is None:
-            # A task of its own: others may wait for it when the first has gone.
-            asking = self._asking[key] = asyncio.create_task(self._ask(token, key))
-            asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        self._waiting += 1
         try:
-            word = await asyncio.shield(asking)
-        finally:
-            self._waiting -= 1
+            word = await self._questions.answer(key, lambda: self._ask(token, key), stranger=since is None)
+        except tokens.CrowdedError:
+            return Word.NOT_ASKED
         # Only the API server's own silence makes the last word count for longer, not a crowd of strangers.
         return Word.YES if word is Word.NOT_ASKED and since is not None and now - since < STALE else word
 
@@ -101,10 +90,10 @@ class Readers:
         word = await self._word(token)
         if word is Word.YES:
             self._may_not.pop(key, None)
-            _remember(self._may, key, self._clock())
+            tokens.remember(self._may, key, self._clock(), KNOWN_MAX)
         elif word is not Word.NOT_ASKED:
             self._may.pop(key, None)
-            _remember(self._may_not, key, (self._clock(), word))
+            tokens.remember(self._may_not, key, (self._clock(), word), KNOWN_MAX)
         return word
 
     async def _word(self, token: str) -> Word:
@@ -119,10 +108,3 @@ class Readers:
             return Word.UNKNOWN if error.status == UNAUTHORIZED else Word.NO
         except (RuntimeFault, ValueError, LookupError, TypeError):
             return Word.NOT_ASKED
-
-
-def _remember(known: dict[bytes, T], key: bytes, value: T) -> None:
-    known.pop(key, None)
-    if len(known) >= KNOWN_MAX:
-        del known[next(iter(known))]
-    known[key] = value

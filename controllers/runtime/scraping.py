@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 from aiohttp import web
 
-from controllers.runtime import metrics, selfsigned, tls
+from controllers.runtime import metrics, selfsigned, tls, tokens
 from controllers.runtime.client import Client
 from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.health import Health
@@ -33,7 +33,6 @@ BODY_MAX: Final = 1 << 10
 """Bytes: who reads sends none."""
 AGAIN: Final = 10.0
 """Seconds until a certificate is tried for again."""
-SCHEME: Final = "bearer "
 
 
 class Scraping:
@@ -87,10 +86,9 @@ class Scraping:
         await self._client.close()
 
     async def _serve(self, request: web.Request) -> web.Response:
-        header = request.headers.get("Authorization", "")
-        token = header[len(SCHEME) :].strip() if header[: len(SCHEME)].lower() == SCHEME else ""
+        token = tokens.shown(request.headers.get("Authorization", ""))
         with self._listener.answering(request.transport) if self._listener else nullcontext():
-            word = await self._readers.authorize(token) if token and token.isascii() else Word.UNKNOWN
+            word = await self._readers.authorize(token) if token else Word.UNKNOWN
             metrics.READS.labels(str(word.value)).inc()
             if word is Word.YES:
                 return await self._exposition()
