@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from dataclasses import is_dataclass
+from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 
 from console.kinds import WHOLE
-from console.rights import FACTS, redacted
+from console.rights import FACTS, fields_of, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,8 @@ BEFORE: Final = re.compile(r"([a-z0-9][a-z0-9-]*)/")
 """What may be a namespace in a message: more than what is taken out, never less."""
 VERSIONS_MAX: Final = 16
 """Of one object; the oldest goes first."""
+SETS_MAX: Final = 4096
+"""Sets of namespaces that are kept to be shared: a node may report other names in each text of its cards."""
 
 
 class _Known:
@@ -57,6 +59,8 @@ class Redactions:
         found = known.get(obj.name)
         if found is None or found.obj is not obj:
             made = frozenset(_mentions(getattr(obj, "status", None)))
+            if len(self._equal) >= SETS_MAX:
+                self._equal.clear()
             found = known[obj.name] = _Known(obj, self._equal.setdefault(made, made))
         return found.mentions
 
@@ -98,14 +102,9 @@ def _mentions(value: Any) -> Iterator[str]:
 
 
 def _of_record(value: Any) -> Iterator[str]:
-    names = _names(value.__class__)
+    names = fields_of(value.__class__)
     if "pod" in names and "namespace" in names:
         yield value.namespace
         return
     for name in names:
         yield from _mentions(getattr(value, name))
-
-
-@cache
-def _names(record: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(record))

@@ -98,7 +98,7 @@ def _hidden(value: Any, how: _Hiding) -> Any:
 def _record(value: Any, how: _Hiding) -> Any:
     if isinstance(value, FACTS):
         return value
-    names = _names(value.__class__)
+    names = fields_of(value.__class__)
     if "pod" in names and "namespace" in names:
         return value if how.may_read(value.namespace) else _nameless(value, how.salt)
     changed = {name: made for name in names if (made := _hidden(old := getattr(value, name), how)) is not old}
@@ -106,7 +106,7 @@ def _record(value: Any, how: _Hiding) -> Any:
 
 
 @cache
-def _names(record: type[Any]) -> tuple[str, ...]:
+def fields_of(record: type[Any]) -> tuple[str, ...]:
     """Names of a record's fields, which take longer to be asked for than to be looked at."""
     return tuple(each.name for each in fields(record))
 

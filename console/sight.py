@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from console.kinds import PODS, WHOLE, named
 from console.records import Seen
+from console.redactions import SETS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +74,8 @@ class Sight:
         mentions = self._redactions.mentions(kind, obj)
         hidden = self._hidden.get(mentions)
         if hidden is None:
+            if len(self._hidden) >= SETS_MAX:
+                self._hidden.clear()
             hidden = frozenset(name for name in mentions if not self.rights.may_read(name))
             self._hidden[mentions] = hidden
         return self._redactions.version(kind, obj, hidden, self.rights.may_read)

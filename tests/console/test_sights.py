@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from console import redactions
+from console import sight as sights
 from console.hub import Hub
 from console.kinds import WHOLE
 from console.redactions import Redactions
@@ -127,3 +129,17 @@ def test_whatever_may_be_taken_out_of_a_text_is_mentioned_by_it(text: str) -> No
     asked: list[str] = []
     guarded(text, lambda namespace: bool(asked.append(namespace)), ("team-a", "team-b"))
     assert set(asked) <= Redactions(feed).mentions("GPUDevice", other)
+
+
+def test_names_that_change_with_each_report_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node writes the texts of its own cards, and may write other names in each."""
+    for module in (redactions, sights):
+        monkeypatch.setattr(module, "SETS_MAX", 4)
+    feed = Fed()
+    made = Redactions(feed)
+    sight = Sight(feed, Rights(KINDS, frozenset({"team-a"})), made)
+    for number in range(20):
+        feed.fill(cards=[card("n1", conditions=(condition("Faulted", True, "X", f"made-up-{number}/x"),))])
+        assert len(sight.seen().cards) == 1
+        assert len(made._equal) <= 4
+        assert len(sight._hidden) <= 4
