@@ -112,8 +112,10 @@ NOTHING_FREE: Final = (0, 0, 0)
 
 def locality(options: Iterable[tuple[CardLocation, int]]) -> tuple[int, int, int]:
     """The most free slots that are in one clique, in one NVLink group, and on one NUMA node."""
-    free = _totals(options)
-    return _most(free, "clique"), _most(free, "link"), _most(free, "numa")
+    most = dict.fromkeys(LEVELS, 0)
+    for (level, _), count in _totals(options).items():
+        most[level] = max(most[level], count)
+    return most["clique"], most["link"], most["numa"]
 
 
 def distance(found: tuple[int, int, int], units: int) -> int:
@@ -151,13 +153,7 @@ def _ranked(by: Level) -> tuple[Level, ...]:
 
 
 def _key(location: CardLocation, level: Level) -> Key:
-    match level:
-        case "clique":
-            return level, location.clique
-        case "link":
-            return level, location.link
-        case _:
-            return level, location.numa
+    return level, getattr(location, level)
 
 
 def _totals(slots: Iterable[tuple[CardLocation, int]]) -> dict[Key, int]:
@@ -169,14 +165,9 @@ def _totals(slots: Iterable[tuple[CardLocation, int]]) -> dict[Key, int]:
     return found
 
 
-def _most(totals: Mapping[Key, int], level: Level) -> int:
-    return max((count for (of, _), count in totals.items() if of == level), default=0)
-
-
-def _apart(location: CardLocation, chosen: Iterable[CardLocation]) -> tuple[int, ...]:
+def _apart(location: CardLocation, chosen: Sequence[CardLocation]) -> tuple[int, ...]:
     """Smaller is nearer: for each level, how many of these are in another group."""
-    others = list(chosen)
-    return tuple(sum(_key(other, level) != _key(location, level) for other in others) for level in LEVELS)
+    return tuple(sum(_key(other, level) != _key(location, level) for other in chosen) for level in LEVELS)
 
 
 class _Fit:

@@ -117,3 +117,8 @@ def _toleration(taint: Taint, value: str | None = None) -> Toleration:
     """For the taint, or for one that has another value in its place."""
     value = value if value is not None else taint.value or ""
     return Toleration(key=taint.key, operator="Equal", value=value, effect=taint.effect)
+
+
+def spelled_taint(taint: NodeTaint) -> str:
+    """A taint in words."""
+    return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.lifecycle import live
 from controllers.domain.node_fit import unmet, untolerated
-from controllers.domain.verdict.pool_cards import spelled_taint
+from controllers.domain.taints import spelled_taint
 from controllers.domain.verdict.records import REASONS
 
 if TYPE_CHECKING:

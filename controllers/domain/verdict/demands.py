@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import Toleration
     from controllers.api.kube import Container
-    from controllers.api.tenant import NodeTerm
     from controllers.api.whole_pod import ContainerStatus, WholePod, WholeSpec
     from controllers.domain.verdict.records import Unseen
 
@@ -57,15 +56,14 @@ class Demands:
         cls,
         pod: WholePod,
         added: Iterable[Toleration] = (),
-        pool_terms: tuple[NodeTerm, ...] | None = None,
         others: Iterable[WholePod] = (),
     ) -> Demands:
-        """What a pod demands, with the tolerations and the affinity that a pool adds.
+        """What a pod demands, with the tolerations that a pool adds.
 
         `others`: pods that are bound, anywhere: some may demand to be away from this one. Raises ValueError where a
         quantity cannot be read.
         """
-        constraints = PodConstraints.of(pod.spec, added, pool_terms)
+        constraints = PodConstraints.of(pod.spec, added)
         needed = amounts({name: one for name, one in _requests(pod.spec).items() if name != PODS})
         return cls(constraints, needed, _ports(pod.spec), _unseen(pod, others), names_demanded(constraints))
 

@@ -16,6 +16,7 @@ from controllers.api.kube import NodeTaint
 from controllers.api.quantity import canonical
 from controllers.domain.node_fit import is_named, is_selected, tolerates, untolerated
 from controllers.domain.quantities import nanos
+from controllers.domain.taints import spelled_taint
 from controllers.domain.verdict.demands import CPU, MEMORY, PODS, STORAGE, conflicts, units
 from controllers.domain.verdict.records import NodeVerdict
 
@@ -84,10 +85,8 @@ def _taints(pod: Demands, node: Node) -> NodeVerdict | None:
     taint = untolerated(pod.constraints, node)
     if taint is None:
         return None
-    spelled = f"{taint.key}={taint.value}" if taint.value else taint.key
-    return NodeVerdict(
-        node.name, "TaintToleration", ("node(s) had untolerated taint(s)",), f"taint {spelled}:{taint.effect}"
-    )
+    detail = f"{spelled_taint(taint)}:{taint.effect}"
+    return NodeVerdict(node.name, "TaintToleration", ("node(s) had untolerated taint(s)",), detail)
 
 
 def _affinity(pod: Demands, node: Node) -> NodeVerdict | None:
@@ -132,6 +131,3 @@ def spelled(resource: str, units: int) -> str:
     if resource not in _BYTES or units < _MIB:
         return str(units)
     return canonical(f"{units // _MIB}Mi") if units % _MIB == 0 else f"{units / _GIB:.2f}Gi"
-
-
-__all__ = ["NO_NODE_BY_NAME", "histogram", "node_verdict", "spelled"]

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.slots import gives, withheld
-from controllers.domain.taints import keeps_off
+from controllers.domain.taints import keeps_off, spelled_taint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import Toleration
-    from controllers.api.kube import Node, NodeTaint
+    from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
     from controllers.domain.verdict.records import CardReason, Kept
 
@@ -106,11 +106,6 @@ def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
         return spelled_taint(taint)
     label = names.pool_node_label(pool)
     return "" if label in node.metadata.labels else f"label {label} is missing"
-
-
-def spelled_taint(taint: NodeTaint) -> str:
-    """A taint in words."""
-    return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
 
 
 @dataclass(frozen=True, slots=True)

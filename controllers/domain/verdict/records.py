@@ -121,8 +121,8 @@ class FreeSlots:
     """Free ones that others get first; `free` is without them."""
     most_with_kept: int = 0
     """Of the node that has most of both."""
-    elsewhere: int = 0
-    """Free ones of the node that has most, whether the pod can go to it or not; 0 where nobody looked at that."""
+    most_anywhere: int = 0
+    """Free ones of the node that has most, whether or not the pod can go to it; all else is of those it can go to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def free_slots_of(capacities: Iterable[NodeCapacity]) -> FreeSlots:
         kept += capacity.reserved_for_pending
         most = max(most, capacity.free)
         both = max(both, capacity.free + capacity.reserved_for_pending)
-    return FreeSlots(total, free, most, kept, both)
+    return FreeSlots(total, free, most, kept, both, most_anywhere=most)
 
 
 THEN: Final = " When this was written: "
@@ -53,7 +53,7 @@ def shortage(
         return "no card has been assigned to it yet"
     if slots.kept and slots.most_with_kept >= units > slots.most:
         return f"{slots.kept} free ones are kept for {before}"
-    if max(slots.most, slots.elsewhere) >= units:
+    if slots.most_anywhere >= units:
         if named is not None and named[1] < units:
             return f"the pod names node {short(named[0])} (spec.nodeName), which has {named[1]} free"
         pools = " or the pool's affinity" if pool_affinity else ""

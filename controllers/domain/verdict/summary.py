@@ -51,5 +51,5 @@ def free_slots(nodes: Collection[NodeCards], there: Collection[NodeCards]) -> Fr
         most=max((place.left for place in there), default=0),
         kept=sum(place.free - place.left for place in there),
         most_with_kept=max((place.free for place in there), default=0),
-        elsewhere=max((place.left for place in nodes), default=0),
+        most_anywhere=max((place.left for place in nodes), default=0),
     )
