@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ from sim.view import View
 from sim.workload import gpudriver
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -102,10 +104,17 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
         return asyncio.run(_measure(plane, sizes, progress))
 
 
-async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Result:
+@asynccontextmanager
+async def observed(plane: ControlPlane) -> AsyncIterator[tuple[View, Subject]]:
+    """A cluster as it is seen, and its driver's controller, inside the block; also for the themes of rollouts."""
     process = controlplane.status(plane.dir).processes[names.DRIVER_CONTROLLER]
     async with View(plane.kubeconfig) as view:
-        bench = Bench(view, Subject.of(plane.dir, process), sizes, progress)
+        yield view, Subject.of(plane.dir, process)
+
+
+async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Result:
+    async with observed(plane) as (view, subject):
+        bench = Bench(view, subject, sizes, progress)
         first = await bench.first()
         unserved, started = await bench.unserved()
         found = Measured(first, unserved, started, await bench.fleet(), await bench.resolved())

@@ -14,10 +14,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import names
 from controllers.api.resources import POD
 from controllers.runtime.errors import NotFound
-from reliability.bench.drivers import MEMORY, SHAPE, VERSION, WITHIN, WRITES
+from reliability.bench.drivers import MEMORY, SHAPE, VERSION, WITHIN, WRITES, observed
 from reliability.bench.environment import MANAGER
 from reliability.bench.rolled import BAD, BETTER, TEAM, Fleet
 from reliability.bench.rows import Result, Row, Sizes
@@ -25,7 +24,6 @@ from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import brought_up
 from reliability.kit import actors
 from reliability.kit.progress import show_progress
-from sim import controlplane
 from sim.cluster import Options
 from sim.view import View
 from sim.workload import gpu_pod
@@ -80,9 +78,8 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
 
 
 async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Result:
-    process = controlplane.status(plane.dir).processes[names.DRIVER_CONTROLLER]
-    async with View(plane.kubeconfig) as view:
-        found = await Bench(view, Subject.of(plane.dir, process), sizes, progress).run()
+    async with observed(plane) as (view, subject):
+        found = await Bench(view, subject, sizes, progress).run()
     return Result(_rows(sizes, found), asdict(found))
 
 

@@ -12,15 +12,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import names
-from reliability.bench.drivers import SHAPE, WITHIN, WRITES
+from reliability.bench.drivers import SHAPE, WITHIN, WRITES, observed
 from reliability.bench.rolled import BAD, Fleet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import brought_up
 from reliability.kit.process import total
 from reliability.kit.progress import show_progress
-from sim import controlplane
 from sim.cluster import Options
 from sim.view import View
 from tools.errors import UserError
@@ -62,9 +60,8 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
 
 
 async def _measure(plane: ControlPlane, sizes: Sizes, progress: Progress) -> Result:
-    process = controlplane.status(plane.dir).processes[names.DRIVER_CONTROLLER]
-    async with View(plane.kubeconfig) as view:
-        found = await Bench(view, Subject.of(plane.dir, process), sizes, progress).run()
+    async with observed(plane) as (view, subject):
+        found = await Bench(view, subject, sizes, progress).run()
     return Result(_rows(found), asdict(found))
 
 
