@@ -161,6 +161,8 @@ class Pci:
     """PCI class and subclass: 0300 display, 0302 3D, 0380 other display."""
     address: Annotated[str, Field(pattern="^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]$")]
     """Place on the bus, as domain:bus:device.function."""
+    root: Annotated[str | None, Field(pattern="^[0-9a-f]{4,8}:[0-9a-f]{2}$")] = None
+    """Host bridge above the card, as domain:bus; absent where the machine does not show it."""
 
 
 @record
@@ -217,6 +219,8 @@ class NvLink:
 
     peers: Annotated[tuple[str, ...], Atomic] = ()
     """PCI addresses of the cards at the other end."""
+    links: Annotated[tuple[int, ...], Atomic] = ()
+    """How many links go to each of `peers`, in the same order; over switches all of the card. Empty where unknown."""
 
 
 @record

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 PATIENCE = 2.0  # seconds that a scan waits for an answer before it goes on with the last one
 QUICK_TRIES = 3
-_TUPLES = ("compute", "mig_profiles", "nvlink_peers", "failed")
+_TUPLES = ("compute", "mig_profiles", "nvlink_peers", "nvlink_links", "failed")
 
 
 @dataclass(frozen=True, slots=True)

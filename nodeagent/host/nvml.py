@@ -19,6 +19,7 @@ import ctypes
 import json
 import signal
 import sys
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -219,21 +220,21 @@ def _fabric(handle: Any) -> tuple[str, str]:
 def _links(handle: Any) -> Links:
     """The ends of the card's NVLinks that are up."""
     reader = Reader()
-    cards: list[str] = []
-    unknown: list[str] = []
-    switched = False
+    cards: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    switched = 0
     for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
         up = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkState, handle, number)
         if up != pynvml.NVML_FEATURE_ENABLED:
             continue
         kind = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, number)
         if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-            switched = True
+            switched += 1
             continue
         info = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
         if info is not None and (address := canonical(text(info.busId))):
-            (cards if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU else unknown).append(address)
-    return Links(frozenset(cards), frozenset(unknown), switched=switched, failed=bool(reader.failed))
+            (cards if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU else unknown)[address] += 1
+    return Links(cards, unknown, switched, failed=bool(reader.failed))
 
 
 def text(value: Any) -> str:

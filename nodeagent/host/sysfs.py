@@ -28,6 +28,8 @@ _ALIAS = re.compile(
     r"sv(?P<subsystem_vendor>[0-9A-F]{8})sd(?P<subsystem_device>[0-9A-F]{8})"
     r"bc(?P<base>[0-9A-F]{2})sc(?P<sub>[0-9A-F]{2})i(?P<interface>[0-9A-F]{2})"
 )
+_ROOT = re.compile("/pci([0-9a-f]{4,8}:[0-9a-f]{2})(?=/)")
+"""A host bridge in a function's place below `/sys/devices`; the last one is its own."""
 _NO_SUBSYSTEM = {"0000", "ffff"}
 
 
@@ -91,6 +93,7 @@ def _function(folder: Path, address: str) -> PciFunction | None:
         subsystem_vendor=ids["subsystem_vendor"] if subsystem else "",
         subsystem_device=ids["subsystem_device"] if subsystem else "",
         numa_node=numa if numa is not None and numa >= 0 else None,
+        root=files.root(),
         iommu_group=files.link("iommu_group"),
         driver=files.link("driver"),
         physical_function=canonical(files.link("physfn")) or "",
@@ -149,6 +152,13 @@ class _Folder:
             return ""
         except OSError:
             self.unread.append(name)
+            return ""
+
+    def root(self) -> str:
+        """The host bridge above the function; empty where its place shows none."""
+        try:
+            return next(reversed(_ROOT.findall(str(self._folder.readlink()))), "")
+        except OSError:
             return ""
 
     def _garbage(self, name: str, text: str) -> None:

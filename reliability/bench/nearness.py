@@ -1,8 +1,8 @@
 """How often the cards of one pod are not near to each other: the webhook's own placement in a pool that is nearly full.
 
-Pure but for its own seeded chance: no cluster, and the same figures on every machine. Nodes have 8 cards, linked in
-pairs (NVLink bridges), four on each NUMA node. Pods of 1, 2, 4 and 8 cards, as many of each, come one after the other
-and stay for an exponential time; one that finds no node goes away. What was promised counts as given.
+Pure but for its own seeded chance: no cluster, and the same figures on every machine. Nodes are of one of the shapes of
+`nearness_shapes`, eight cards each. Pods of 1, 2, 4 and 8 cards, as many of each, come one after the other and stay for
+an exponential time; one that finds no node goes away. What was promised counts as given.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from controllers.domain.placement.capacity import node_capacity
 from controllers.domain.placement.choice import PlacementPolicy, candidate_nodes, pick_cards
 from controllers.domain.request import PoolRequest
 from controllers.domain.slots import Card, NodeSlots
+from reliability.bench.nearness_shapes import CARDS, SHAPES
 from reliability.bench.rows import Result, Row
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
 
     from controllers.domain.placement.capacity import NodeCapacity
     from controllers.domain.placement.choice import Placement, Strategy
+    from reliability.bench.nearness_shapes import NodeShape
     from reliability.bench.rows import Sizes
     from tools.programs import Progress
 
 POOL: Final = "near"
+PAIRED: Final = SHAPES[0]
+"""The shape of the first figures."""
 NODES: Final = 10
-CARDS: Final = 8
 NUMA_CARDS: Final = 4
 UNITS: Final = (1, 2, 4, 8)
 LOAD: Final = 0.9
@@ -56,8 +59,9 @@ class _Pool:
     """The nodes with what is taken on them."""
 
     capacities: dict[str, NodeCapacity]
-    locations: dict[str, tuple[int, int]]
-    """Pair and NUMA node of each card, counted over all nodes."""
+    shape: NodeShape
+    numbers: dict[str, int]
+    """The number of each card on its node."""
 
     def take(self, placement: Placement, used: int) -> None:
         """Cards get a pod, or lose it (`used` 0)."""
@@ -69,21 +73,22 @@ class _Pool:
 
 
 def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
-    """Both strategies, one after the other."""
+    """Both strategies on each shape, one after the other."""
     rows: list[Row] = []
     raw: dict[str, Any] = {}
     strategies: tuple[Strategy, ...] = ("BinPack", "Spread")
-    for strategy in strategies:
-        progress.note(f"nearness: {strategy}")
-        found = play(strategy, sizes.nearness_pods)
-        raw[strategy] = found
-        rows += _rows(strategy, found)
+    for shape in SHAPES:
+        for strategy in strategies:
+            progress.note(f"nearness: {shape.name}, {strategy}")
+            found = play(strategy, sizes.nearness_pods, shape=shape)
+            raw.setdefault(shape.name, {})[strategy] = found
+            rows += _rows(strategy, found) if shape is PAIRED else _rows_of_shape(shape, strategy, found)
     return Result(tuple(rows), raw)
 
 
-def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
+def play(strategy: Strategy, pods: int, seed: int = 1, shape: NodeShape = PAIRED) -> dict[int, Tally]:
     """So many pods; what became of them, by their number of cards."""
-    pool, chance = _pool(), Random(seed)  # noqa: S311 - the same figures each time
+    pool, chance = _pool(shape), Random(seed)  # noqa: S311 - the same figures each time
     rules = PlacementPolicy(strategy, "topology.kubernetes.io/zone")  # which no node has: one domain
     tallies = {units: Tally() for units in UNITS}
     ends: list[tuple[float, int, Placement]] = []
@@ -100,62 +105,67 @@ def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
         if not made or made[0] is None:
             tally.blocked += 1
             continue
-        tally.split += _is_split(pool, made[0], units)
+        tally.split += _is_split(pool, made[0])
         pool.take(made[0], used=1)
         heapq.heappush(ends, (now + chance.expovariate(1.0), number, made[0]))
     return tallies
 
 
-def _is_split(pool: _Pool, placement: Placement, units: int) -> bool:
-    locations = [pool.locations[share.device.name] for share in placement.shares]
-    pairs, numa = {pair for pair, _ in locations}, {node for _, node in locations}
-    return len(pairs) > max(1, units // 2) or len(numa) > max(1, units // NUMA_CARDS)
+def _is_split(pool: _Pool, placement: Placement) -> bool:
+    return pool.shape.is_split(frozenset(pool.numbers[share.device.name] for share in placement.shares))
 
 
-def _pool() -> _Pool:
+def _pool(shape: NodeShape = PAIRED) -> _Pool:
     capacities: dict[str, NodeCapacity] = {}
-    locations: dict[str, tuple[int, int]] = {}
+    numbers: dict[str, int] = {}
     for number in range(NODES):
         labels = {names.pool_node_label(POOL): ""}
         node = adapter(Node).validate_python({"metadata": {"name": f"n{number}", "labels": labels}})
-        cards = [_card(number, at) for at in range(CARDS)]
-        locations |= {
-            card.name: (number * CARDS + at // 2, number * CARDS + at // NUMA_CARDS) for at, card in enumerate(cards)
-        }
+        cards = [_card(shape, number, at) for at in range(CARDS)]
+        numbers |= {card.name: at for at, card in enumerate(cards)}
         slots = NodeSlots(node.name, tuple(Card(card, 1, 0, 0, issuable=True) for card in cards))
         capacities[node.name] = node_capacity(node, slots, {})
-    return _Pool(capacities, locations)
+    return _Pool(capacities, shape, numbers)
 
 
-def _card(node: int, at: int) -> GPUDevice:
+def _card(shape: NodeShape, node: int, at: int) -> GPUDevice:
     def address(place: int) -> str:
         return f"0000:{0x10 + place:02x}:00.0"
 
+    peers = shape.peers(at)
+    pci = {"vendor": "10de", "device": "20b5", "class": "0302", "address": address(at)}
     hardware = {
-        "pci": {"vendor": "10de", "device": "20b5", "class": "0302", "address": address(at)},
+        "pci": {**pci, "root": f"0000:{at // shape.root_cards:02x}"},
         "numa_node": at // NUMA_CARDS,
-        "nvlink": {"peers": (address(at ^ 1),)},
+        "nvlink": {"peers": tuple(map(address, peers)), "links": tuple(peers.values())},
     }
     return adapter(GPUDevice).validate_python(
         {"metadata": {"name": f"n{node}-{at}"}, "status": {"node_name": f"n{node}", "hardware": hardware}}
     )
 
 
-def _rows(strategy: str, found: dict[int, Tally]) -> list[Row]:
-    def share(units: int) -> float:
-        tally = found[units]
-        return 100 * tally.split / max(1, tally.asked - tally.blocked)
+def _share(found: dict[int, Tally], *units: int) -> float:
+    """Percent of the pods of these sizes that are split."""
+    tallies = [found[each] for each in units]
+    return 100 * sum(each.split for each in tallies) / max(1, sum(each.asked - each.blocked for each in tallies))
 
+
+def _rows_of_shape(shape: NodeShape, strategy: str, found: dict[int, Tally]) -> list[Row]:
+    name = f"  {shape.name}, {strategy}: pods of {{}} cards farther apart than on an empty node"
+    return [Row(name.format(units), _share(found, units), "%", 1, at_most=5) for units in (2, 4)]
+
+
+def _rows(strategy: str, found: dict[int, Tally]) -> list[Row]:
     asked, blocked = sum(one.asked for one in found.values()), sum(one.blocked for one in found.values())
     return [
         Row(
             f"nearness, {strategy}, load {LOAD:g}: pods of 2 cards that miss an NVLink pair",
-            share(2),
+            _share(found, 2),
             "%",
             1,
             at_most=2,
             note=f"{found[2].asked - found[2].blocked} pods",
         ),
-        Row(f"  {strategy}: pods of 4 cards that are on two NUMA nodes", share(4), "%", 1, at_most=5),
+        Row(f"  {strategy}: pods of 4 cards that are on two NUMA nodes", _share(found, 4), "%", 1, at_most=5),
         Row(f"  {strategy}: pods of 1, 2, 4 and 8 that found no node", 100 * blocked / asked, "%", 1),
     ]

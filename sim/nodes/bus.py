@@ -54,7 +54,8 @@ def _function(
         found.subsystem_vendor,
         found.subsystem_device,
         numa,
-        iommu_group(address),
-        driver,
+        iommu_group=iommu_group(address),
+        driver=driver,
+        root=address.rpartition(":")[0],
         virtual_functions=virtual,
     )

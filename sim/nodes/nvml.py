@@ -8,6 +8,7 @@ from uuid import NAMESPACE_OID, uuid5
 from nodeagent.host.facts.records import COMPLETED, IN_PROGRESS, Driver, DriverCard, MigDevice
 from sim.hardware.shape import uuid_of
 from sim.nodes.bus import NVIDIA
+from sim.nvml.config import link_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,8 @@ def answer(node: str, card: Card, machine: Machine) -> DriverCard:
     divided = machine.divided(card.address)
     # A card in MIG mode has no links, and is at the end of none.
     linked = {other.address for other in machine.cards if not machine.divided(other.address).enabled}
+    counts = link_counts(card, sum(map(_is_switch, machine.devices))) if card.address in linked else {}
+    peers = {peer: count for peer, count in counts.items() if peer in linked}
     return DriverCard(
         card.address,
         uuid_of(node, card),
@@ -47,7 +50,8 @@ def answer(node: str, card: Card, machine: Machine) -> DriverCard:
         mig_profiles=card.mig_profiles,
         mig_instances=dict(sorted(divided.instances.items())),
         mig_devices=_mig_devices(uuid_of(node, card), divided.instances) if divided.enabled else (),
-        nvlink_peers=tuple(peer for peer in card.nvlink_peers if {peer, card.address} <= linked),
+        nvlink_peers=tuple(peers),
+        nvlink_links=tuple(peers.values()),
         persistence=True,
         fabric=(IN_PROGRESS if machine.faults.fabric else COMPLETED) if told else "",
     )
@@ -64,4 +68,8 @@ def _mig_devices(uuid: str, instances: Mapping[str, int]) -> tuple[MigDevice, ..
 
 def has_switches(devices: Iterable[Device]) -> bool:
     """Whether a machine has NVSwitches among what is on its bus beside cards."""
-    return any((device.vendor, device.class_) == (NVIDIA, BRIDGE) for device in devices)
+    return any(map(_is_switch, devices))
+
+
+def _is_switch(device: Device) -> bool:
+    return (device.vendor, device.class_) == (NVIDIA, BRIDGE)

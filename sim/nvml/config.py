@@ -120,6 +120,17 @@ def _card(node: str, minor: int, card: Card, cards: tuple[Card, ...], switches: 
     yield from _links(card, cards, switches, links)
 
 
+def link_counts(card: Card, switches: int) -> dict[str, int]:
+    """How many NVLinks of a card go to each peer, by address: over switches all of them to each."""
+    peers = card.nvlink_peers
+    links = max(_products().get(card.device, {}).get("links", 0), switches or len(peers))
+    return (
+        dict.fromkeys(peers, links)
+        if switches
+        else {peer: len(range(at, links, len(peers))) for at, peer in enumerate(peers)}
+    )
+
+
 def _links(card: Card, cards: tuple[Card, ...], switches: list[Device], count: int) -> Iterator[str]:
     """The NVLinks of a card: to switches where the machine has them, else to the peers themselves."""
     if not card.nvlink_peers:

@@ -6,6 +6,7 @@ import pytest
 
 from controllers.domain.placement.choice import Placement, Share, Strategy
 from reliability.bench import nearness
+from reliability.bench.nearness_shapes import CARDS, SHAPES, NodeShape
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,14 @@ def test_what_counts_as_split(cards: list[int], split: bool) -> None:
     pool = nearness._pool()
     slots = pool.capacities["n1"].slots
     placement = Placement("n1", tuple(Share(slots.cards[at].device, 1) for at in cards))
-    assert nearness._is_split(pool, placement, len(cards)) is split
+    assert nearness._is_split(pool, placement) is split
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_links_of_a_shape_go_both_ways(shape: NodeShape) -> None:
+    peers = [shape.peers(at) for at in range(CARDS)]
+    assert all(peers[other][at] == count for at in range(CARDS) for other, count in peers[at].items())
+    assert {sum(each.values()) for each in peers if shape.name == "v100-mesh"} <= {6}, "a V100 has six"
 
 
 def test_cards_that_a_pod_has_are_not_free_until_it_ends() -> None:
@@ -35,6 +43,12 @@ def test_cards_that_a_pod_has_are_not_free_until_it_ends() -> None:
     assert (pool.capacities["n1"].free, pool.capacities["n2"].free) == (7, 8)
     pool.take(placement, used=0)
     assert pool.capacities["n1"].free == 8
+
+
+@pytest.mark.parametrize("shape", SHAPES[1:], ids=lambda shape: shape.name)
+def test_few_are_on_each_shape(shape: NodeShape) -> None:
+    rows = nearness._rows_of_shape(shape, "BinPack", nearness.play("BinPack", 1500, shape=shape))
+    assert [row.verdict for row in rows] == ["met", "met"], rows
 
 
 @pytest.mark.parametrize("strategy", ["BinPack", "Spread"])

@@ -381,8 +381,9 @@ def pod(raw: dict[str, Any], rows: dict[str, Any]) -> None:
 
 
 def nearness(raw: dict[str, Any], rows: dict[str, Any]) -> None:
-    assert set(raw) == {"BinPack", "Spread"}
-    for strategy, found in raw.items():
+    assert set(raw) == {"a100-pairs", "h100-sxm-8", "l40s-8", "v100-mesh"}
+    assert all(set(by_strategy) == {"BinPack", "Spread"} for by_strategy in raw.values())
+    for strategy, found in raw["a100-pairs"].items():
         assert sum(tally["asked"] for tally in found.values()) == 600
         pairs = rows[f"nearness, {strategy}, load 0.9: pods of 2 cards that miss an NVLink pair"]
         two = found["2"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,14 +19,34 @@ from tests.domain.placement.test_choice import PACK, SPREAD, ZONE, choose
 from tests.kit.objects import address, reservation
 from tests.webhook import world
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def card(
-    number: int, *, numa: int | None = None, peers: Any = (), taken: bool = False, name: str = "n", slots: int = 1
+    number: int,
+    *,
+    numa: int | None = None,
+    peers: Any = (),
+    links: Mapping[int, int] | None = None,
+    root: str | None = None,
+    taken: bool = False,
+    name: str = "n",
+    slots: int = 1,
 ) -> GPUDevice:
-    linked = [address(peer) for peer in peers if peer != number]
-    hardware = {"pci": {"device": "20b0"}, "numa_node": numa, "nvlink": {"peers": linked}}
+    counts = links if links is not None else {peer: 0 for peer in peers if peer != number}
+    nvlink = {"peers": [address(peer) for peer in counts], "links": list(counts.values()) if links is not None else []}
+    hardware = {"pci": {"device": "20b0", "root": root}, "numa_node": numa, "nvlink": nvlink}
     promises = [reservation(f"r{number}", slots=slots)] if taken else []
     return world.device(name, number, hardware=hardware, reservations=promises, slots=slots)
+
+
+def replace_links(device: GPUDevice, links: tuple[int, ...]) -> GPUDevice:
+    hardware = device.status.hardware
+    assert hardware is not None
+    assert hardware.nvlink is not None
+    changed = replace(hardware, nvlink=replace(hardware.nvlink, links=links))
+    return replace(device, status=replace(device.status, hardware=changed))
 
 
 def node_capacity(cards: list[GPUDevice], name: str = "n") -> NodeCapacity:
@@ -66,6 +87,52 @@ def test_cards_of_which_nothing_is_known_are_not_linked() -> None:
 
 MESH = [card(n, numa=n // 4, peers=[*(n // 4 * 4 + each for each in range(4)), n ^ 4]) for n in range(8)]
 """A cube mesh, as on boards with V100: each card has links to three of its half and to one of the other."""
+
+
+QUADS = {0: {1: 1, 2: 1, 3: 2}, 1: {0: 1, 2: 2, 3: 1}, 2: {0: 1, 1: 2, 3: 2}, 3: {0: 2, 1: 1, 2: 2}}
+COUNTED = [
+    card(n, numa=n // 4, links={n // 4 * 4 + peer: count for peer, count in QUADS[n % 4].items()} | {n ^ 4: 2})
+    for n in range(8)
+]
+"""The same with numbers of links: in each half two links between 0 and 3, 1 and 2, and 2 and 3."""
+
+
+def test_two_cards_of_a_mesh_have_the_most_links_between_them() -> None:
+    locations = near.locations(COUNTED)
+    bonds = [locations[f"n-{number}"].bond for number in range(8)]
+    assert bonds == [address(number) for number in (0, 1, 1, 0, 4, 5, 5, 4)]
+    assert everywhere(COUNTED, 2) == {(0, 3), (1, 2), (4, 7), (5, 6)}
+    assert everywhere(COUNTED, 4) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+    # A single card is not taken out of a whole bond, and three cards take one whole.
+    used = [card(n, links=QUADS[n], taken=n == 1) for n in range(4)]
+    assert everywhere(used, 1) == {(2,)}
+    assert everywhere(COUNTED[:4], 3) <= {(0, 1, 3), (0, 2, 3), (0, 1, 2), (1, 2, 3)}
+
+
+def test_links_that_are_not_counted_for_each_peer_say_nothing() -> None:
+    odd = [card(n, peers=range(3)) for n in range(3)]
+    odd[0] = replace_links(odd[0], (2,))
+    assert len({location.bond for location in near.locations(odd).values()}) == 1
+
+
+def test_without_links_cards_of_one_pci_root_go_together() -> None:
+    cards = [card(n, numa=n // 4, root=f"0000:{n // 2:02x}") for n in range(8)]
+    assert everywhere(cards, 2) == {(0, 1), (2, 3), (4, 5), (6, 7)}
+    assert everywhere(cards, 4) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+    for found in everywhere(cards, 3):
+        assert len({number // 4 for number in found}) == 1
+        assert len({number // 2 for number in found}) == 2
+    used = [card(n, numa=n // 4, root=f"0000:{n // 2:02x}", taken=n in (1, 6)) for n in range(8)]
+    assert everywhere(used, 1) == {(0,), (7,)}
+
+
+def test_a_root_on_several_numa_nodes_is_none() -> None:
+    cards = [card(n, numa=n // 2, root="0000:00") for n in range(4)]
+    assert everywhere(cards, 2) == {(0, 1), (2, 3)}
+    unknown = [card(n, numa=n // 2, root="0000:00" if n else None) for n in range(4)]
+    assert everywhere(unknown, 2) == {
+        (2, 3)
+    }  # the smallest that suffices: on the other one there is the NUMA node alone
 
 
 def test_a_cube_mesh_is_two_cliques_of_one_group() -> None:
@@ -165,11 +232,15 @@ def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
 
 @st.composite
 def rooms(draw: st.DrawFn) -> list[near.CardOption]:
-    found = st.tuples(st.integers(1, 4), st.sampled_from("xy"), st.sampled_from("abcd"), st.integers(-1, 2))
+    found = st.tuples(
+        st.integers(1, 4), *(st.sampled_from(each) for each in ("pq", "xy", "abcd", "rs")), st.integers(-1, 2)
+    )
     drawn = draw(st.lists(found, min_size=1, max_size=12))
     return [
-        near.CardOption(str(at), free, (-free, at), near.CardLocation(link + part, link, numa))
-        for at, (free, part, link, numa) in enumerate(drawn)
+        near.CardOption(
+            str(at), free, (-free, at), near.CardLocation(link + part + bond, link + part, link, f"{root}{numa}", numa)
+        )
+        for at, (free, bond, part, link, root, numa) in enumerate(drawn)
     ]
 
 
@@ -195,12 +266,9 @@ def test_cards_are_as_near_as_can_be_and_suffice(found: list[near.CardOption], u
     assert left <= 0
     if any(room.free >= units for room in found):
         assert len(used) == 1
-    elif max(free_by(found, "clique").values()) >= units:
-        assert len({room.location.clique for room in used}) == 1
-    elif max(free_by(found, "link").values()) >= units:
-        assert len({room.location.link for room in used}) == 1
-    elif max(free_by(found, "numa").values()) >= units:
-        assert len({room.location.numa for room in used}) == 1
+    else:
+        enough = [level for level in near.LEVELS if max(free_by(found, level).values()) >= units]
+        assert all(len({getattr(room.location, level) for room in used}) == 1 for level in enough[:1])
 
 
 @pytest.mark.parametrize("peers", ["all", "pairs", "none"])

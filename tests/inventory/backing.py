@@ -90,6 +90,9 @@ class Heard:
             _mig(mig, said)
         for peer in (hardware.get("nvlink") or {}).get("peers", ()):
             assert said("nvlink_peers", partial(_is_among, peer)), peer
+        for count in (hardware.get("nvlink") or {}).get("links", ()):
+            assert said("nvlink_links", partial(_is_counted, count)), count
+        assert (root := hardware["pci"].get("root")) is None or said("pci_root", lambda text: text.strip() == root)
 
 
 def _is_hex(value: str, text: str) -> bool:
@@ -98,6 +101,10 @@ def _is_hex(value: str, text: str) -> bool:
 
 def _is_number(value: int, text: str) -> bool:
     return _number(text) == value
+
+
+def _is_counted(count: int, text: str) -> bool:
+    return count in [_number(part) for part in text.split(",")]
 
 
 def _is_among(address: str, text: str) -> bool:

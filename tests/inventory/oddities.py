@@ -45,7 +45,9 @@ odd = st.sampled_from(
     ]
 )
 texts = odd | st.text(max_size=30)
-keys = st.sampled_from([*reported(0), "nvlink_peers", "mig_instances", "iommu_group", "subsystem_vendor"])
+keys = st.sampled_from(
+    [*reported(0), "nvlink_peers", "nvlink_links", "pci_root", "mig_instances", "iommu_group", "subsystem_vendor"]
+)
 jsons = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -65,6 +67,8 @@ ALMOST = (
     + [("mig_profiles", text) for text in ("big", "1G.10GB, 2g.20gb+me", ",", "1g.10gb," * 9000)]
     + [("mig_instances", text) for text in ("1g.10gb=7", "1g.10gb", "1g.10gb=1,1g.10gb=2", "2g.20gb=٢", "1g.10gb=0")]
     + [("nvlink_peers", text) for text in ("0000:18:00.0", "0,1", "00000000:18:00.0,?", "0000:18:00.0," * 9000)]
+    + [("nvlink_links", text) for text in ("1", "1,1", "-1", "٣", "1," * 9000)]
+    + [("pci_root", text) for text in ("0000:16", "pci0000:16", "0000:16:00.0", "ffffffff:ff", "x" * 200_000)]
     + [("address", text) for text in ("0000:17:00.0", "00000000:18:00.0", "18:00.0", "0000:18:20.0", "")]
 )
 almost = st.sampled_from(ALMOST)

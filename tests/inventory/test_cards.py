@@ -86,10 +86,32 @@ def test_what_is_missing_or_garbled_is_told(changes: dict[str, str], said: str) 
 
 
 @pytest.mark.parametrize(
-    "changes", [{"numa_node": "-1"}, {"numa_node": "two"}, {"nvlink_peers": "???"}, {"class": "0x030200"}]
+    "changes",
+    [
+        {"numa_node": "-1"},
+        {"numa_node": "two"},
+        {"nvlink_peers": "???"},
+        {"class": "0x030200"},
+        {"pci_root": "pci0000:16"},
+        {"nvlink_peers": "0000:18:00.0", "nvlink_links": "many"},
+    ],
 )
 def test_what_identifies_nothing_makes_no_card_incomplete(changes: dict[str, str]) -> None:
     assert only([reported(0, **changes)]).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "links"),
+    [("1,2", (2, 1)), ("2", ()), ("1,2,3", ()), ("1,?", ()), ("", ())],
+    ids=["each", "too few", "too many", "garbage", "an older agent's"],
+)
+def test_links_are_counted_for_each_peer_or_not_at_all(counts: str, links: tuple[int, ...]) -> None:
+    card = reported(0, pci_root="0000:16", nvlink_peers="0000:19:00.0,0000:18:00.0", nvlink_links=counts)
+    hardware = only([card]).hardware
+    assert hardware is not None
+    assert hardware.nvlink is not None
+    assert (hardware.pci.root, hardware.nvlink.peers) == ("0000:16", ("0000:18:00.0", "0000:19:00.0"))
+    assert hardware.nvlink.links == links
 
 
 def test_without_a_driver_nothing_of_the_driver_is_asked_for() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
-    from controllers.domain.near import CardLocation
+    from controllers.domain.near import CardLocation, Locality
     from controllers.domain.placement.choice import Share
     from controllers.domain.slots import NodeSlots
 
@@ -38,8 +38,8 @@ class NodeCapacity:
     in_flight: int
     locations: Mapping[str, CardLocation]
     """Where each card sits, by name."""
-    locality: tuple[int, int, int]
-    """The most free slots in one clique, in one NVLink group, and on one NUMA node."""
+    locality: Locality
+    """The most free slots in one group of each level of nearness."""
     reserved_for_pending: int = 0
     """Free slots that are left for pending pods; `free` is without them."""
 
@@ -96,5 +96,5 @@ def _without_cards_of(capacity: NodeCapacity, cards: Collection[str]) -> NodeCap
     return replace(capacity, free_cards=left, free=free, locality=_locality(left, capacity.locations))
 
 
-def _locality(free_cards: Iterable[FreeCard], locations: Mapping[str, CardLocation]) -> tuple[int, int, int]:
+def _locality(free_cards: Iterable[FreeCard], locations: Mapping[str, CardLocation]) -> Locality:
     return near.locality((locations[card.device.name], card.free) for card in free_cards)

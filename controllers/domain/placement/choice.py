@@ -98,11 +98,11 @@ def candidate_nodes(
 
 def _rank(
     capacities: list[NodeCapacity], units: int, policy: PlacementPolicy, seed: str
-) -> Callable[[tuple[Node, NodeCapacity]], tuple[float, float, float, int]]:
+) -> Callable[[tuple[Node, NodeCapacity]], tuple[float | near.Apart, ...]]:
     """The order of candidates: smaller is better."""
     if policy.strategy == "BinPack":
         return lambda item: (
-            near.distance(item[1].locality, units),
+            near.lacks(item[1].locality, units),
             item[1].free,
             -item[1].taken,
             _tie_break(seed, item[0].name),
@@ -116,12 +116,12 @@ def _rank(
 
     shares = {domain: taken[domain] / slots for domain, slots in total.items() if slots}
 
-    def rank(item: tuple[Node, NodeCapacity]) -> tuple[float, float, float, int]:
+    def rank(item: tuple[Node, NodeCapacity]) -> tuple[float | near.Apart, ...]:
         node, capacity = item
         domain = node.metadata.labels.get(policy.topology_key, "")
         return (
             shares[domain],
-            near.distance(capacity.locality, units),
+            near.lacks(capacity.locality, units),
             capacity.taken / capacity.total,
             _tie_break(seed, node.name),
         )

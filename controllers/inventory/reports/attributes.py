@@ -113,7 +113,21 @@ def mig_instances(text: str) -> tuple[MigType, ...] | None:
     return tuple(types[profile] for profile in sorted(types) if types[profile].count)
 
 
-def nvlink_peers(text: str) -> NvLink | None:
-    """A list of PCI addresses; what is none is left out."""
-    addresses = {canonical(part) for part in text[:4096].split(",")}
-    return NvLink(peers=tuple(sorted(filter(None, addresses))))
+def pci_root(text: str) -> str | None:
+    """A host bridge: domain and bus."""
+    return _matching("[0-9a-f]{4,8}:[0-9a-f]{2}", text)
+
+
+def link_counts(text: str) -> tuple[int, ...] | None:
+    """A list of numbers of links; None where one of them cannot be read."""
+    counts = tuple(small_number(part) for part in text[:4096].split(","))
+    return None if None in counts else tuple(count for count in counts if count is not None)
+
+
+def nvlink_peers(text: str, counts: tuple[int, ...] = ()) -> NvLink | None:
+    """A list of PCI addresses; what is none is left out. `counts`: links to each, if there are as many of them."""
+    parts = text[:4096].split(",")
+    told = len(counts) == len(parts)
+    found = dict(zip(map(canonical, parts), counts if told else (0,) * len(parts), strict=True))
+    peers = sorted(address for address in found if address)
+    return NvLink(peers=tuple(peers), links=tuple(found[address] for address in peers) if told else ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, Pci, Precision
@@ -23,6 +24,7 @@ from controllers.inventory.reports.attributes import SHOWN, AttributeReader
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.gpudevice import NvLink
     from controllers.api.nodefeature import NodeFeature
 
 NVIDIA, OF_NVIDIA = "10de", "nvidia"
@@ -134,7 +136,8 @@ def _pci(reader: AttributeReader, address: str) -> Pci | None:
     class_ = reader.get("class", attributes.display_class, required=True)
     if vendor is None or device is None or class_ is None:
         return None
-    return Pci(vendor=vendor, device=device, class_=class_, address=address)
+    root = reader.get("pci_root", attributes.pci_root, strict=False)
+    return Pci(vendor=vendor, device=device, class_=class_, address=address, root=root)
 
 
 def _hardware(reader: AttributeReader, pci: Pci, asked: bool) -> Hardware:
@@ -149,8 +152,13 @@ def _hardware(reader: AttributeReader, pci: Pci, asked: bool) -> Hardware:
         compute_capability=capability,
         precision=Precision(supported=known) if known else None,
         mig=_mig(reader),
-        nvlink=reader.get("nvlink_peers", attributes.nvlink_peers, strict=False),
+        nvlink=_nvlink(reader),
     )
+
+
+def _nvlink(reader: AttributeReader) -> NvLink | None:
+    counts = reader.get("nvlink_links", attributes.link_counts, strict=False) or ()
+    return reader.get("nvlink_peers", partial(attributes.nvlink_peers, counts=counts), strict=False)
 
 
 def _shares_memory(pci: Pci) -> bool:

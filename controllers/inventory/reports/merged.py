@@ -28,7 +28,7 @@ GROUPS: Final = (
     ("product",),
     ("memory_mib",),
     # Who told the capability was asked for links, too: that none are told means that there are none.
-    ("compute_major", "compute_minor", "nvlink_peers"),
+    ("compute_major", "compute_minor", "nvlink_peers", "nvlink_links"),
     ("mig_capable", "mig_mode", "mig_profiles", "mig_instances", BOOT_ID, LOAD),
 )
 """Attributes that are taken together from one of the two."""

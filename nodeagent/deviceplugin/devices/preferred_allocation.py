@@ -110,7 +110,7 @@ def _options(
 
 def _place(card: str, places: Mapping[str, CardLocation]) -> CardLocation:
     """Where a card is; one of which nothing is known is near to none."""
-    return places.get(card, CardLocation(card, card, -1))
+    return places.get(card, CardLocation.unknown(card))
 
 
 def claims(

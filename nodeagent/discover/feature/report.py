@@ -102,6 +102,7 @@ def _card(card: PciFunction, driver: Driver | None) -> Observation:
         "subsystem_device": card.subsystem_device,
         "class": card.class_[:4],
         "numa_node": "" if card.numa_node is None else str(card.numa_node),
+        "pci_root": card.root,
         "iommu_group": card.iommu_group,
         "driver": card.driver,
         "sriov": "pf" if card.virtual_functions else "none",

@@ -22,7 +22,7 @@ _OF_FIELD: Mapping[str, tuple[str, ...]] = {
     "mig_enabled": ("mig_mode",),
     "mig_profiles": ("mig_profiles",),
     "mig_instances": ("mig_instances",),
-    "nvlink_peers": ("nvlink_peers",),
+    "nvlink_peers": ("nvlink_peers", "nvlink_links"),
 }
 ALL = frozenset(attribute for attributes in _OF_FIELD.values() for attribute in attributes)
 
@@ -42,6 +42,7 @@ def of(card: DriverCard) -> dict[str, str]:
         "mig_profiles": ",".join(card.mig_profiles),
         "mig_instances": ",".join(f"{name}={count}" for name, count in card.mig_instances.items() if count),
         "nvlink_peers": ",".join(card.nvlink_peers),
+        "nvlink_links": ",".join(map(str, card.nvlink_links)),
     }
     return {key: value for key, value in values.items() if value}
 

@@ -29,6 +29,8 @@ class PciFunction:
     subsystem_device: str = ""
     numa_node: int | None = None
     """None where the machine does not say (sysfs: -1, or no such file)."""
+    root: str = ""
+    """The host bridge above it, as `0000:16`; empty where its place in sysfs does not show one."""
     iommu_group: str = ""
     driver: str = ""
     """The kernel driver that is bound: nvidia, vfio-pci, nouveau, or nothing."""
@@ -85,6 +87,8 @@ class DriverCard:
     """The MIG devices that exist; none of them is left out unless `failed` names `mig_instances`."""
     nvlink_peers: tuple[str, ...] = ()
     """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
+    nvlink_links: tuple[int, ...] = ()
+    """How many links go to each of `nvlink_peers`, in the same order; over switches all that the card has to them."""
     persistence: bool | None = None
     """Whether the driver keeps the card open while nobody uses it."""
     fabric: str = ""

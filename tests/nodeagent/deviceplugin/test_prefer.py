@@ -153,7 +153,9 @@ CARDS = st.sampled_from([f"card-{n}" for n in range(4)])
         st.builds(Claim, st.lists(CARDS, min_size=1, max_size=3).map(tuple), st.frozensets(st.integers(1, 3))),
         max_size=4,
     ),
-    places=st.dictionaries(CARDS, st.builds(near.CardLocation, CARDS, st.sampled_from("ab"), st.integers(-1, 1))),
+    places=st.dictionaries(
+        CARDS, st.builds(near.CardLocation, CARDS, CARDS, st.sampled_from("ab"), CARDS, st.integers(-1, 1))
+    ),
 )
 def test_laws(available, more, size, claims, places):
     must = sorted(more)[:size]

@@ -66,6 +66,7 @@ def test_every_value_of_every_card(file: Path) -> None:
         mig_enabled=False, persistence=True, fabric="completed",
         mig_profiles=("1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
         nvlink_peers=tuple(other.address for other in cards[1:]),
+        nvlink_links=(18,) * 7,
     )  # fmt: skip
     assert len({card.uuid for card in driver.cards.values()}) == 8
 
@@ -386,13 +387,11 @@ def test_profiles_stand_by_size() -> None:
 
 def test_links_between_cards_and_through_switches() -> None:
     a, b, c, d, switch = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0", "0000:83:00.0"
-    bridged = peers({a: Links(frozenset({b})), b: Links(frozenset({a})), c: Links()}, all_answer=True)
-    assert dict(bridged.peers) == {a: (b,), b: (a,), c: ()}
-    switched = peers({a: Links(switched=True), b: Links(switched=True), c: Links()}, all_answer=True)
-    assert dict(switched.peers) == {a: (b,), b: (a,), c: ()}
-    old = peers(
-        {x: Links(unknown=frozenset({y})) for x, y in ((a, b), (b, a), (c, switch), (d, switch))}, all_answer=True
-    )
-    assert dict(old.peers) == {a: (b,), b: (a,), c: (d,), d: (c,)}
+    bridged = peers({a: Links({b: 4}), b: Links({a: 4}), c: Links()}, all_answer=True)
+    assert dict(bridged.peers) == {a: {b: 4}, b: {a: 4}, c: {}}
+    switched = peers({a: Links(switched=12), b: Links(switched=11), c: Links()}, all_answer=True)
+    assert dict(switched.peers) == {a: {b: 11}, b: {a: 11}, c: {}}
+    old = peers({x: Links(unknown={y: 2}) for x, y in ((a, b), (b, a), (c, switch), (d, switch))}, all_answer=True)
+    assert dict(old.peers) == {a: {b: 2}, b: {a: 2}, c: {d: 2}, d: {c: 2}}
     assert old.failed == frozenset()
-    assert peers({a: Links(frozenset({b})), c: Links()}, all_answer=False).failed == {a}
+    assert peers({a: Links({b: 1}), c: Links()}, all_answer=False).failed == {a}

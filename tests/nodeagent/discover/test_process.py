@@ -47,7 +47,8 @@ async def test_it_publishes_what_it_finds_and_then_writes_nothing(cluster: Clust
         await agent.until(agent.ready, "readiness")
         assert cards[FIRST] == {
             "address": FIRST, "vendor": "10de", "device": "2330", "class": "0302", "subsystem_vendor": "10de",
-            "subsystem_device": "16c1", "numa_node": "0", "iommu_group": "20", "driver": "nvidia", "sriov": "pf",
+            "subsystem_device": "16c1", "numa_node": "0", "pci_root": "0000:00", "iommu_group": "20",
+            "driver": "nvidia", "sriov": "pf",
         }  # fmt: skip
         assert await cluster.attributes("idle") == {
             "gpu.agent": {"boot_id": BOOT, "version": VERSION},

@@ -24,7 +24,7 @@ from tests.nodeagent.discover.machine import BOOT, Machine
 H100 = DriverCard(
     "0000:19:00.0", uuid="GPU-0", product="NVIDIA H100 80GB HBM3", memory_mib=81559, compute=(9, 0), mig_capable=True,
     mig_enabled=True, mig_profiles=("1g.10gb", "1g.10gb+me", "7g.80gb"), mig_instances={"1g.10gb": 2, "3g.40gb": 1},
-    nvlink_peers=("0000:3b:00.0", "0000:4c:00.0"),
+    nvlink_peers=("0000:3b:00.0", "0000:4c:00.0"), nvlink_links=(2, 1),
 )  # fmt: skip
 T4 = DriverCard("0000:00:1e.0", uuid="GPU-1", product="Tesla T4", memory_mib=15360, compute=(7, 5), mig_capable=False)
 
@@ -42,10 +42,11 @@ def test_every_attribute_of_a_card(tmp_path: Path) -> None:
     assert elements(made)[0] == {
         "address": "0000:19:00.0", "vendor": "10de", "device": "2330", "class": "0302",
         "subsystem_vendor": "10de", "subsystem_device": "16c1", "numa_node": "0", "iommu_group": "20",
-        "driver": "nvidia", "sriov": "pf", "uuid": "GPU-0", "product": "NVIDIA H100 80GB HBM3", "memory_mib": "81559",
+        "pci_root": "0000:00", "driver": "nvidia", "sriov": "pf", "uuid": "GPU-0",
+        "product": "NVIDIA H100 80GB HBM3", "memory_mib": "81559",
         "compute_major": "9", "compute_minor": "0", "mig_capable": "true", "mig_mode": "enabled",
         "mig_profiles": "1g.10gb,1g.10gb+me,7g.80gb", "mig_instances": "1g.10gb=2,3g.40gb=1",
-        "nvlink_peers": "0000:3b:00.0,0000:4c:00.0",
+        "nvlink_peers": "0000:3b:00.0,0000:4c:00.0", "nvlink_links": "2,1",
     }  # fmt: skip
     assert made["attributes"] == {
         "gpu.driver": {"elements": {"version": "580.105.08", "cuda_version": "13.0"}},
@@ -58,7 +59,8 @@ def test_only_what_is_known_is_there(tmp_path: Path) -> None:
     assert elements(made) == [
         {
             "address": "0000:00:1e.0", "vendor": "10de", "device": "1eb8", "class": "0302", "subsystem_vendor": "10de",
-            "subsystem_device": "12a2", "driver": "nvidia", "sriov": "none", "uuid": "GPU-1", "product": "Tesla T4",
+            "subsystem_device": "12a2", "pci_root": "0000:00",
+            "driver": "nvidia", "sriov": "none", "uuid": "GPU-1", "product": "Tesla T4",
             "memory_mib": "15360", "compute_major": "7", "compute_minor": "5", "mig_capable": "false",
         }
     ]  # fmt: skip

@@ -47,7 +47,7 @@ def test_every_fact_of_a_card_is_read(tmp_path: Path) -> None:
     bus = sysfs.scan(Machine(tmp_path, "h100-8").sys)
     assert next(function for function in bus.functions if function.address == "0000:9b:00.0") == PciFunction(
         "0000:9b:00.0", "10de", "2330", "030200", subsystem_vendor="10de", subsystem_device="16c1", numa_node=1,
-        iommu_group="24", driver="nvidia", virtual_functions=32,
+        root="0000:00", iommu_group="24", driver="nvidia", virtual_functions=32,
     )  # fmt: skip
 
 
