@@ -8,6 +8,7 @@ what it says about nodes nothing but its tolerations where it is bound, and noth
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -130,9 +131,9 @@ TenantMeta = Annotated[
 """A pod's metadata; of what its author may write there, what the webhook wrote, and to which gang it belongs."""
 
 
-def our_condition(found: Any) -> Condition | None:
-    """Our condition, out of all: what kubelet and others write there need not be such as we write."""
-    ours = [each for each in found or () if isinstance(each, dict) and each.get("type") == names.QUEUED]
+def our_condition(kind: str, found: Any) -> Condition | None:
+    """A condition of ours, out of all: what kubelet and others write there need not be such as we write."""
+    ours = [each for each in found or () if isinstance(each, dict) and each.get("type") == kind]
     try:
         return adapter(Condition).validate_python(ours[0]) if ours else None
     except ValidationError:
@@ -141,9 +142,14 @@ def our_condition(found: Any) -> Condition | None:
 
 @record
 class TenantStatus(PodStatus):
-    """A pod's status, with the condition that says why it waits."""
+    """A pod's status, with our conditions: why it waits, and whether its cards are near to each other."""
 
-    queued: Annotated[Condition | None, BeforeValidator(our_condition), Field(alias="conditions")] = None
+    queued: Annotated[
+        Condition | None, BeforeValidator(partial(our_condition, names.QUEUED)), Field(alias="conditions")
+    ] = None
+    near: Annotated[
+        Condition | None, BeforeValidator(partial(our_condition, names.NEAR)), Field(alias="conditions")
+    ] = None
 
 
 @record

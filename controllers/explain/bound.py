@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.api import names, reasons
 from controllers.api.conditions import DEGRADED_WORKLOADS
 from controllers.api.conditions import find as condition
 from controllers.domain.slots import named_devices
@@ -50,6 +51,9 @@ def _given(seen: PodSeen, has: list[GPUDevice]) -> Iterator[Finding]:
     if promised and set(promised) != {device.status.inventory_id for device in has}:
         text = f"The webhook had reserved {listed(promised)}; kubelet chose others, which count"
         yield Finding("note", text)
+    if (near := seen.pod.status.near) is not None and near.status == "False":
+        row = reasons.find("pod", names.NEAR, "False", near.reason)
+        yield Finding("note", near.message, row.spoken() if row is not None else "")
     for device in has:
         yield from card.find_blockers(device)
 

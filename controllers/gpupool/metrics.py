@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.api.tenant import TenantPod
+    from controllers.domain.near import Level
     from controllers.runtime.plan import Plan
     from controllers.runtime.store import Store
 
@@ -42,6 +43,14 @@ RELEASE_SECONDS = Histogram(
     ["pool"],
     buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
 )
+SPLIT_PODS = Counter(
+    "gpupool_split_pods_total",
+    "Pods of several cards that got such as are farther apart than those that were to be had, by the number of their"
+    " cards and by what these do not share: bond, clique or link of NVLinks, PCI root, NUMA node.",
+    ["pool", "cards", "level"],
+)
+_split: dict[str, set[tuple[str, Level]]] = {}
+"""Series of SPLIT_PODS by pool."""
 _pools_on: dict[str, set[str]] = {}
 
 
@@ -64,6 +73,12 @@ def count_released(pool: str, pods: int, seconds: float) -> None:
         RELEASE_SECONDS.labels(pool).observe(seconds)
 
 
+def count_split(pool: str, cards: int, level: Level) -> None:
+    """A pod could have had its cards in one group of that level, and has them in none."""
+    _split.setdefault(pool, set()).add((str(cards), level))
+    SPLIT_PODS.labels(pool, str(cards), level).inc()
+
+
 def forget(pool: str) -> None:
     """Drop the series of a pool that is gone."""
     for metric in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED, RELEASED, RELEASE_SECONDS):
@@ -72,6 +87,8 @@ def forget(pool: str) -> None:
     for outcome in promises.OUTCOMES:
         with contextlib.suppress(KeyError):
             PROMISES.remove(pool, outcome)
+    for cards, level in _split.pop(pool, ()):
+        SPLIT_PODS.remove(pool, cards, level)
 
 
 def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[TenantPod]) -> None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
+from controllers.domain.allocation import applied
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.position import positions
 from controllers.domain.queue.entry import Entries
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_of
+from controllers.domain.slots import named_devices
 from controllers.domain.taints import wanted
 from controllers.gpupool.caches import (
     BY_ASSIGNMENT,
@@ -29,6 +31,7 @@ from controllers.gpupool.caches import (
 )
 from controllers.gpupool.membership.candidates import candidates_on
 from controllers.gpupool.mig.layout import desired_profile
+from controllers.gpupool.nearness import PodCards
 from controllers.gpupool.node.taints import ObservedTaints
 from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.queue.records import ObservedQueue
@@ -205,6 +208,21 @@ class World(Caches):
             denied=denied,
             entries=self._entries.setdefault(name, Entries()),
         )
+
+    def pod_cards(self, key: str, *, is_new: bool) -> PodCards | None:
+        """A pod with the cards that it has or could have had; None where it is on no node, or its pool is gone."""
+        pod = self.pods.get(key)
+        pool = self.pools.get(pod.metadata.labels.get(names.LABEL_POOL, "")) if pod is not None else None
+        if pod is None or pod.node is None or pool is None:
+            return None
+        here = self._cards_of(pool.name, pod.node)
+        # An inventoryID ends in the card's PCI address, which has no hyphen.
+        elsewhere = {name.rpartition("-")[0] for name in named_devices(pod)} - {pod.node}
+        there = self._cards_of(pool.name, elsewhere.pop()) if len(elsewhere) == 1 else here
+        return PodCards(pod, pool.name, here, there, applied(pool), is_new)
+
+    def _cards_of(self, pool: str, node: str) -> tuple[GPUDevice, ...]:
+        return tuple(device for device in self.devices.by(BY_NODE, node) if device.home == pool)
 
     def reasons_without_pool(self, name: str) -> Mapping[str, Wait]:
         """Why pods wait for cards of a pool that is not there, by key."""

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.domain.clock import seconds
+from controllers.gpupool.nearness import Nearness, plan_near
 from controllers.gpupool.queue.wait import SETTLE, Wait, plan_condition
 from controllers.runtime.plan import Apply
 from tests.security.someone import Someone
@@ -158,6 +159,22 @@ def test_it_says_why_a_pod_waits_and_that_it_waits_no_more(pods: harness.Kube, c
     answer = controller.apply(f"{PODS}/waits/status", applied(pods, "waits", None), names.MANAGER_POOL)
     assert answer.code == 200, answer.message
     assert conditions(pods, "waits")[names.QUEUED] == "False"
+
+
+def test_it_says_that_cards_could_have_been_nearer_beside_why_the_pod_waited(
+    pods: harness.Kube, controller: harness.Kube
+) -> None:
+    answer = controller.apply(f"{PODS}/waits/status", applied(pods, "waits", Wait("Waiting", 1)), names.MANAGER_POOL)
+    assert answer.code == 200, answer.message
+    pod = stored(pods, "waits")
+    split = Nearness(("n-a", "n-b"), (True,) * 5, (False,) * 5, "OtherCards")
+    (write,) = [each for each in plan_near(pod, split, seconds(NOW)).actions if isinstance(each, Apply)]
+    meta = {"name": "waits", "namespace": "default", "uid": pod.metadata.uid}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, **write.body}
+    answer = controller.apply(f"{PODS}/waits/status", body, names.MANAGER_POOL)
+    assert answer.code == 200, answer.message
+    found = conditions(pods, "waits")
+    assert (found[names.QUEUED], found[names.NEAR], found["PodScheduled"]) == ("True", "False", "False")
 
 
 def condition(kind: str, status: str) -> dict[str, str]:

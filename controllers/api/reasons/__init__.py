@@ -25,6 +25,7 @@ from controllers.api.reasons import (
     host,
     inventory,
     kube_node,
+    near,
     node_driver,
     node_pools,
     pool,
@@ -54,7 +55,7 @@ SECTIONS: Final = {
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + faulted.ROWS + configured.ROWS,
     "pool": pool.ROWS,
-    "pod": queued.ROWS,
+    "pod": queued.ROWS + near.ROWS,
     "kube-node": kube_node.ROWS,
     "driver": driver.ROWS,
     "driver-nodes": by_condition(driver_blocked.ROWS + driver_failed.ROWS + driver_rollout.ROWS + driver_waiting.ROWS),
@@ -79,8 +80,8 @@ DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""
 POOL_OWNERS: Final = _owners(pool)
 """Of a GPUPool."""
-POD_OWNERS: Final = _owners(queued)
-"""Of a pod that waits."""
+POD_OWNERS: Final = _owners(queued, near)
+"""Of a pod that asks for cards."""
 KUBE_NODE_OWNERS: Final = _owners(kube_node)
 """Of a Node."""
 DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed, driver_rollout, driver_waiting)

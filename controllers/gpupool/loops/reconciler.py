@@ -16,8 +16,8 @@ from controllers.gpupool.caches import BY_NODE, BY_POOL, BY_REMEMBERED, BY_REQUE
 from controllers.gpupool.loops.cards import CardController
 from controllers.gpupool.loops.nodes import POOLS_DELAY, NodeController
 from controllers.gpupool.loops.pending_pods import PendingPodController
+from controllers.gpupool.loops.pod_conditions import PodConditionController
 from controllers.gpupool.loops.pools import PoolController
-from controllers.gpupool.loops.queue_conditions import QueueConditionController
 from controllers.gpupool.loops.status import StatusController
 from controllers.gpupool.loops.taints import TaintController
 from controllers.gpupool.mig.layout import desired_profile
@@ -46,7 +46,7 @@ class Reconciler:
         self.nodes = NodeController(process, world, self._candidates_changed)
         self.pools = PoolController(process, world, self.status, self.nodes.forget)
         self.cards = CardController(process, world)
-        self.queue_conditions = QueueConditionController(process, world)
+        self.pod_conditions = PodConditionController(process, world)
         self.pending_pods = PendingPodController(process, world, self._queue_looked_at)
         self.taints = TaintController(process, world)
 
@@ -59,7 +59,7 @@ class Reconciler:
             self.status,
             self.nodes,
             self.pending_pods,
-            self.queue_conditions,
+            self.pod_conditions,
             self.taints,
         )
         return tuple(each.controller for each in all_of_them)
@@ -77,7 +77,7 @@ class Reconciler:
         world.configs.subscribe(self._config_changed)
         world.daemonsets.subscribe(self._operand_changed)
         self.pending_pods.watch()
-        self.queue_conditions.watch()
+        self.pod_conditions.watch()
         self.taints.watch()
         self.nodes.start()
 
@@ -89,7 +89,7 @@ class Reconciler:
         self.nodes.enqueue_all()
         self.cards.controller.add_all(device.name for device in self._world.devices)
         self.pending_pods.enqueue_all()
-        self.queue_conditions.enqueue_all()
+        self.pod_conditions.enqueue_all()
         self.taints.enqueue_all()
 
     def settings_changed(self, settings: Settings, *, enabled: bool) -> None:
@@ -104,7 +104,7 @@ class Reconciler:
 
     def _queue_looked_at(self, pool: str, reasons: Mapping[str, Wait]) -> None:
         """Why pods of a pool wait: their conditions say so, and the pool's status."""
-        self.queue_conditions.tell(pool, reasons)
+        self.pod_conditions.tell(pool, reasons)
         self.status.enqueue_settled((pool,))
 
     def _enqueue_pools(self, pools: Iterable[str]) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
 from controllers.api.conditions import MESSAGE_MAX, condition
-from controllers.api.record import to_json
 from controllers.api.resources import POD
 from controllers.domain.clock import begun, stamp
 from controllers.domain.queue.gates import is_gated, other_gates
 from controllers.domain.verdict.shortage import THEN
 from controllers.domain.wording import listed, short
-from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
+from controllers.gpupool.pod_status import apply_condition
+from controllers.runtime.plan import EmitEvent, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,10 +65,9 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     if wait is not None and wait.found is not None and (numbers := wait.found()):
         message = f"{message}{THEN}{numbers}."
         made = replace(made, message=message[:MESSAGE_MAX])
-    about = ref(POD, pod)
-    draft.add(Apply(about, {"status": {"conditions": [to_json(made)]}}, "status"))
+    draft.add(apply_condition(pod, made))
     event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
-    draft.add(EmitEvent(about, "Normal", event, message))
+    draft.add(EmitEvent(ref(POD, pod), "Normal", event, message))
     return draft.build()
 
 
