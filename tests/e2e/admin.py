@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -14,6 +15,9 @@ import orjson
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Pod
+from controllers.domain.node_fit import PodConstraints
+from controllers.domain.verdict.pod import cards_of, pod_verdict
+from controllers.domain.verdict.records import Asked, CardReason
 from sim import controlplane
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
@@ -90,6 +94,31 @@ class Admin(People):
         return await self.view.until(
             lambda: self.allocatable(pool) == count, seconds, lambda: f"{self.allocatable(pool)} of {pool}"
         )
+
+    def reasons(self, pool: str, units: int) -> dict[str, CardReason]:
+        """What each card of a pool, by name, is now to a pod that asks for so many: the verdict."""
+        seen: Any = SimpleNamespace(
+            pool=self.view.pools.get(pool),
+            members=tuple(device for device in self.view.devices if device.home == pool),
+            nodes={node.name: node for node in self.view.nodes},
+            bound=tuple(pod for pod in self.view.pods if pod.node is not None),
+            tolerated=(),
+        )
+        now, asked = time.time(), Asked(units, PodConstraints(None, (), None, ()))
+        return {
+            each.card: each.reason
+            for each in pod_verdict(seen, cards_of(seen, {}, now), asked, since={}, now=now).cards
+        }
+
+    async def taken(self, pod: Pod, units: int) -> set[str]:
+        """The cards, by name, that kubelet gave a pod, once it has told of so many."""
+
+        def told() -> set[str]:
+            uid = pod.metadata.uid
+            return {d.name for d in self.view.devices if any(each.pod_uid == uid for each in d.status.allocations)}
+
+        await self.view.until(lambda: len(told()) == units, 30, lambda: f"{pod.key} has {told()}")
+        return told()
 
     def free(self) -> set[str]:
         """Cards of the node that are in no pool and asked for none."""

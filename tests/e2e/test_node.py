@@ -114,6 +114,17 @@ async def test_a_pod_with_two_cards_has_both(admin: Admin):
     assert await admin.shown("both") == (expected, ["nvidia1", "nvidia3"])
 
 
+async def test_a_card_that_kubelet_gives_was_free_by_the_verdict_or_promised_to_the_pod(admin: Admin):
+    await admin.start("said", 0, 1, 2)
+    await admin.offers("said", 3)
+    for name, units in (("one", 1), ("both", 2)):
+        before = admin.reasons("said", units)
+        chosen = await admin.taken(await admin.run(name, "said", units), units)
+        assert {before[card] for card in chosen} <= {"Free", "Promised"}, before
+        after = admin.reasons("said", 1)
+        assert {after[card] for card in chosen} == {"InUse"}
+
+
 async def test_who_is_refused_a_pool_gets_no_card_of_it_by_a_resize(admin: Admin):
     """A tenant with every right in the namespace; the pod goes on, and has no card."""
     await admin.start("secret", 2, access={"namespaces": ["somebody-else"]})
