@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controllers.api import names
+from controllers.api.runtime_state import READY
 from controllers.runtime import logs
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.health import add_ports
@@ -26,8 +27,9 @@ from nodeagent.host.paths import seconds
 from nodeagent.host.program import STALL_INTERVAL
 from nodeagent.toolkit import leaving
 from nodeagent.toolkit.host import SOCKET, Host
-from nodeagent.toolkit.keeper import DONE, READY, Keeper, State
+from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
+from nodeagent.toolkit.state import DONE, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from controllers.api.runtime_state import BY_HAND, READY, STATES
 from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.keeper import BY_HAND, DONE, PHASES, READY
+from nodeagent.toolkit.state import DONE, PHASES
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
     assert set(DONE) == {READY, BY_HAND}
-    assert set(PHASES) > set(DONE)
+    assert set(PHASES) == set(STATES) > set(DONE)
 
 
 def test_a_pod_whose_runtime_cannot_be_told_is_alive_and_not_ready(tmp_path: Path) -> None:
