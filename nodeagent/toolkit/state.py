@@ -23,6 +23,7 @@ from controllers.api.runtime_state import (
     REVERTED,
     SILENT,
 )
+from nodeagent.host.toolkit import RUNTIME_STATE
 from nodeagent.toolkit import disk
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ PHASES: Final = (
 )
 DONE: Final = (READY, BY_HAND)
 """In which nothing more is to be done here: whether containers get cards the validator says."""
-STATE_FILE: Final = "/run/gpu-control-plane/runtime.json"
+STATE_FILE: Final = f"/{RUNTIME_STATE}"
 """On the host."""
 
 

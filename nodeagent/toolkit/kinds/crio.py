@@ -30,6 +30,7 @@ CALL_SECONDS: Final = 10.0
 RELOAD_SECONDS: Final = 5.0
 """Until a reload shows."""
 ANSWER_MAX: Final = 4 * 1024 * 1024
+_FILES: Final = {"--config": ("--config", "-c"), "--config-dir": ("--config-dir", "-d")}
 
 
 class LocalHTTP(http.client.HTTPConnection):
@@ -74,7 +75,7 @@ class Crio(Kind):
         found = self.listener(self.socket)
         if not PurePosixPath(found.program).name.startswith("crio"):
             raise ByHand(f"{found.program} serves {self.socket}, and not CRI-O; configure it by hand")
-        return replace(found, main=kubelet.flag(found.words, "--config", "-c") or MAIN)
+        return replace(found, main=kubelet.flag(found.words, *_FILES["--config"]) or MAIN)
 
     def serves(self) -> bool:
         """Whether it says over CRI that it is CRI-O."""
@@ -115,14 +116,20 @@ class Crio(Kind):
 
     def print(self, server: Server) -> dict[str, Any]:
         """The settings of CRI-O if it started now; raises Refused where it would not start, RuntimeUnavailable."""
-        files = ["--config", server.main, "--config-dir", _folder(server)]
+        # As it was started: of a file that is named it demands that it is there.
+        named = {flag: kubelet.flag(server.words, *flags) for flag, flags in _FILES.items()}
+        files = [word for flag, value in named.items() if value for word in (flag, value)]
         text = printed(self.root, [server.program, *files, "config"], PRINT_SECONDS)
         return _parsed(text)
 
     def runs_with(self, done: Plan) -> bool:
         """By the configuration that the process tells at its socket."""
-        known = crio.programs(_parsed(ask(self.at(self.socket), "/config").decode(errors="replace")))
+        known = self.handlers()
         return all(known.get(one.name) == one.program for one in done.handlers)
+
+    def handlers(self) -> dict[str, str]:
+        """The program of each handler that the process runs with; raises RuntimeUnavailable."""
+        return crio.programs(_parsed(ask(self.at(self.socket), "/config").decode(errors="replace")))
 
     def reload(self, server: Server, done: Plan) -> bool:
         """By SIGHUP; whether it then runs with the handlers."""
@@ -132,7 +139,7 @@ class Crio(Kind):
 
     def fingerprint(self) -> tuple[object, ...]:
         """The process, its program, and each file that it reads."""
-        server, folder = self.server(), None
+        server = self.server()
         folder = _folder(server)
         seen = self.at(folder)
         names = sorted(path.name for path in seen.glob("*")) if seen.is_dir() else []
@@ -157,7 +164,7 @@ def until(holds: Any, seconds: float = RELOAD_SECONDS) -> bool:
 
 
 def _folder(server: Server) -> str:
-    return kubelet.flag(server.words, "--config-dir", "-d") or DROP_INS
+    return kubelet.flag(server.words, *_FILES["--config-dir"]) or DROP_INS
 
 
 def _parsed(text: str) -> dict[str, Any]:
