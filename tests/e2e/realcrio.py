@@ -20,6 +20,7 @@ CONFIG = """# the node's own; ask Olga
 storage_driver = "vfs"
 [crio.runtime]
 cgroup_manager = "cgroupfs"
+disable_hostport_mapping = true
 default_runtime = "runc"
 apparmor_profile = ""
 pinns_path = "/usr/bin/conmon"  # no pod is started here: it has to be there, and is not run
