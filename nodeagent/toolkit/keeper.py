@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nodeagent.toolkit.kinds.base import Kind
 
 log = structlog.get_logger()
-PROGRAM: Final = f"{plan.FOLDER}/{plan.PROGRAM}"
+PROGRAMS: Final = tuple(f"{plan.FOLDER}/{file}" for file in plan.HANDLERS.values())
 
 
 @dataclass
@@ -105,8 +105,9 @@ class Keeper:
         self._known = None
         if self._back.go():
             log.warning("an earlier run was ended before it had proved its changes; they are undone")
-        if not self.host.at(PROGRAM).exists():
-            return self._without_program(kind)
+        absent = next((path for path in PROGRAMS if not self.host.at(path).exists()), None)
+        if absent is not None:
+            return self._without_program(kind, absent)
         server, node = kind.observe()
         done = kind.install(node)
         state = self._in_force(kind, done) if not done.changes or not self.writes else None
@@ -118,15 +119,15 @@ class Keeper:
             self._known = kind.fingerprint()
         return state
 
-    def _without_program(self, kind: Kind) -> State:
+    def _without_program(self, kind: Kind, absent: str) -> State:
         """Nothing is told of a program that is not there: a handler that names it would fail every pod."""
-        if is_read_only(self.host, PROGRAM):
+        if is_read_only(self.host, absent):
             server, node = kind.observe()
             done = kind.install(node)
             if done.foreign and not done.changes:
                 return State(READY, f"handler nvidia is somebody else's, and runs {done.foreign}")
             return State(READ_ONLY, f"{read_only_advice(self.host)}; {server.program} runs without NVIDIA's handlers")
-        return State(AWAITING_TOOLKIT, f"{PROGRAM} is not there yet; a handler that names it would fail every pod")
+        return State(AWAITING_TOOLKIT, f"{absent} is not there yet; a handler that names it would fail every pod")
 
     def _to_be_changed(self, kind: Kind, server: Server, node: Any, done: Plan) -> State:
         """Change the files, and have the runtime take them up, where it may be done now."""

@@ -11,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from nodeagent.toolkit.config import plan, sources
+from nodeagent.toolkit.config import sources
 from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.restart import Timeouts
+from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +55,7 @@ class RealContainerd:
             self.at(path).parent.mkdir(parents=True, exist_ok=True)
             self.at(path).write_text(text)
         if toolkit:
-            self.at(f"{plan.FOLDER}/{plan.PROGRAM}").parent.mkdir(parents=True)
-            self.at(f"{plan.FOLDER}/{plan.PROGRAM}").touch(mode=0o755)
+            installed(root)
         self.kind = self.kind_of(root, socket=self.socket)
         self.host = Host(root)
         self.keeper = Keeper(self.host, Timeouts(quiet=0.2, busy=5.0, serving=20.0, poll=0.05))

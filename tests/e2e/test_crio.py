@@ -13,12 +13,12 @@ from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds.crio import Crio
 from nodeagent.toolkit.state import State
 from sim.realnode.needs import missing
-from tests.e2e.realcrio import INSTALL, NEEDED, RealCrio
+from tests.e2e.realcrio import INSTALL, NEEDED, PACKAGED, RealCrio
 from tests.e2e.test_toolkit import contents, tree
 from tools.programs import ensure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RealCrio]]:
         pytest.skip(f"{', '.join(absent)} not found; on Debian: {INSTALL}")
     program, running = ensure(("crio",))["crio"], list[RealCrio]()
 
-    def begin(**files: str) -> RealCrio:
+    def begin(files: Mapping[str, str] = PACKAGED) -> RealCrio:
         running.append(RealCrio(tmp_path / "root", program, files))
         return running[-1]
 
@@ -72,15 +72,13 @@ def test_a_drop_in_and_a_reload_bring_the_handlers_and_nothing_is_restarted(star
     assert node.starts == 2
 
 
-def test_where_a_reload_brings_nothing_it_is_restarted_once(
-    start: Callable[..., RealCrio], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of versions that take runtimes up at their start alone."""
-    node = start()
-    monkeypatch.setattr(Crio, "reload", lambda self, _, done: self.runs_with(done))
+def test_where_a_reload_brings_nothing_it_is_restarted_once(start: Callable[..., RealCrio]) -> None:
+    """As where there was no folder of drop-ins when CRI-O started: it does not look there then."""
+    node = start({})
 
     assert node.keeper.reconcile().phase == READY
     assert node.starts == 2
+    assert programs(node)["nvidia-cdi"] == f"{plan.FOLDER}/{plan.HANDLERS['nvidia-cdi']}"
 
 
 def test_a_crio_that_does_not_come_back_gets_its_files_back_and_the_same_is_not_tried_again(

@@ -6,16 +6,28 @@ name. So nothing is written here. A restart takes kubelet along, and is a person
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from nodeagent.toolkit.config.effective import BINARY, Handler, table
 from nodeagent.toolkit.config.plan import FOLDER, PROGRAM, Plan
 from nodeagent.toolkit.kinds.base import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+
+
+@dataclass(frozen=True, slots=True)
+class RancherNode:
+    """What is known of a node of K3s or RKE2."""
+
+    release: tuple[int, int] = (0, 0)
+    """containerd's version: major, minor."""
+    handlers: Mapping[str, str] = field(default_factory=dict)
+    """The program of each handler that it runs with, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +44,25 @@ class Rancher(Kind):
         """Whether it says over CRI that it is containerd."""
         return self.runtime.release() is not None
 
-    def observe(self) -> tuple[Server, Any]:
-        """The handlers that it runs with: their programs by name."""
-        return self.server(), self._handlers()
+    def observe(self) -> tuple[Server, RancherNode]:
+        """The handlers that it runs with."""
+        return self.server(), RancherNode(self.runtime.release() or (0, 0), self._handlers())
 
-    def files(self) -> Any:
+    def files(self) -> RancherNode:
         """None of its files is looked at."""
-        return {}
+        return RancherNode()
 
-    def install(self, node: Any) -> Plan:
+    def install(self, node: RancherNode) -> Plan:
         """Its own handler where it has one; else ours, which it writes by itself."""
-        if node.get("nvidia"):
-            return Plan(foreign=node["nvidia"])
+        if node.handlers.get("nvidia"):
+            return Plan(foreign=node.handlers["nvidia"])
         return Plan(handlers=(Handler("nvidia", f"{FOLDER}/{PROGRAM}"),))
 
-    def removal(self, node: Any) -> Plan:  # noqa: ARG002
+    def removal(self, node: RancherNode) -> Plan:  # noqa: ARG002
         """Nothing: it takes its handler away at the first start without the toolkit."""
         return Plan()
 
-    def prove(self, server: Server, node: Any, done: Plan, back: WayBack) -> None:
+    def prove(self, server: Server, node: RancherNode, done: Plan, back: WayBack) -> None:
         """Nothing is changed."""
 
     def runs_with(self, done: Plan) -> bool:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api.runtime_state import REFUSED
-from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds import containerd
 from nodeagent.toolkit.kinds.containerd import Containerd
+from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,8 +112,7 @@ def test_a_program_that_does_not_end_has_refused_nothing(tmp_path: Path, monkeyp
 
 
 def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> None:
-    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
-    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    installed(tmp_path)
 
     state = Keeper(Host(tmp_path)).reconcile()
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api.runtime_state import BY_HAND, READY, REFUSED
-from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.config.sources import MAIN
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds import choice
 from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.state import DONE, State
+from tests.nodeagent.toolkit.programs import installed
 from tests.nodeagent.toolkit.test_host import served
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ CONFIG = "/var/lib/kubelet/config.yaml"
 def host(tmp_path: Path, *words: str, sockets: tuple[str, ...] = (CONTAINERD, CRIO), name: str = "kubelet") -> Host:
     """A host with these sockets, and a process of that name; its root is the host's."""
     made = Host(tmp_path / "root", tmp_path / "proc")
-    for path in (f"{FOLDER}/{PROGRAM}", *sockets):
+    installed(made.root)
+    for path in sockets:
         (made.root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         (made.root / path.lstrip("/")).touch()
     process(made, 7, "/usr/bin/kubelet", *words, name=name)

@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.api.runtime_state import BY_HAND, READY, STATES
-from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.state import DONE, PHASES
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
+from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +25,7 @@ def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
 
 
 def test_a_pod_whose_runtime_cannot_be_told_is_alive_and_not_ready(tmp_path: Path) -> None:
-    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
-    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    installed(tmp_path)
     log = tmp_path / "log"
     command = [sys.executable, "-m", "nodeagent", "toolkit", "--root", str(tmp_path), "--node=x", "--health-port=0"]
     with log.open("wb") as out:
