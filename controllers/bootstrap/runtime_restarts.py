@@ -10,17 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controllers.api.gpunodeinventory import ContainerRuntime
-from controllers.api.runtime_state import AWAITING_TURN, REVERTED, STATES
+from controllers.api.runtime_state import AWAITING_TURN, REVERTED
+from controllers.bootstrap.readiness.runtime import runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controllers.api.gpunodeinventory import ContainerRuntime
     from controllers.bootstrap.readiness.assess import Assessment
-    from controllers.bootstrap.readiness.node_state import NodeState
     from controllers.bootstrap.world import World
-
-KIND_MAX, MESSAGE_MAX = 64, 512
 
 
 class RuntimeRestarts:
@@ -46,20 +44,6 @@ class RuntimeRestarts:
     def _is_room(self, node: str) -> bool:
         taken = {one.name for one in self._world.inventories if _takes(one.status.runtime)} | self._allowed
         return len(taken - {node}) < self._most()
-
-
-def runtime_of(state: NodeState) -> ContainerRuntime | None:
-    """What the node's agent tells of the runtime; None where the module runs no toolkit, or nobody has told yet."""
-    report = state.observed.report
-    facts = report.spec.features.attributes.toolkit if report is not None else None
-    if facts is None or not state.runs("toolkit"):
-        return None
-    told = facts.elements
-    known = next((one for one in STATES if one == told.get("runtime_state")), None)
-    if known is None:
-        return None
-    kind, message = told.get("runtime_kind", "")[:KIND_MAX], told.get("runtime_message", "")[:MESSAGE_MAX]
-    return ContainerRuntime(kind=kind, state=known, message=message)
 
 
 def _takes(runtime: ContainerRuntime | None) -> bool:

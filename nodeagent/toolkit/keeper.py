@@ -137,7 +137,7 @@ class Keeper:
             return State(NOT_CONFIGURED, f"{kind.name} runs without {names or 'CDI'}, and {why}")
         if refused := self._back.refused.get(digest(done, node)):
             return State(REVERTED, refused)
-        if self._has_to_be_taken_up(kind, done) and not kind.hindrance(server) and not self.may_restart():
+        if self._has_to_be_taken_up(kind, done) and not kind.why_not_restarted(server) and not self.may_restart():
             why = "nothing is written before; a few nodes at a time (bootstrap.toolkit.runtimeRestarts)"
             return State(AWAITING_TURN, f"{kind.name} has to be restarted, and it is not this node's turn yet: {why}")
         self._change(kind, server, node, done)
@@ -204,7 +204,7 @@ class Keeper:
     def _taken_up(self, kind: Kind, server: Server, node: Any, done: Plan) -> State:
         if kind.reload(server, done):
             return State(READY)
-        if why := kind.hindrance(server):
+        if why := kind.why_not_restarted(server):
             self._back.proved()
             return State(AWAITING_RESTART, f"the handlers are not in force yet: {why}")
         wait_until_quiet(kind, self.timeouts, self.stopping)

@@ -10,7 +10,7 @@ from controllers.api.conditions import Finding
 from controllers.api.reasons.runtime import RUNTIME_REASONS
 from controllers.bootstrap.readiness.driver import driver_not_there, newer_driver
 from controllers.bootstrap.readiness.node_state import report_name
-from controllers.bootstrap.runtime_restarts import runtime_of
+from controllers.bootstrap.readiness.runtime import runtime_of
 from controllers.components.build import object_name
 from controllers.domain.catalogue import is_older
 from controllers.domain.disruption_budget import BLIND

@@ -75,7 +75,7 @@ class Kind(Host, ABC):
         """Have the process read its files without a restart; whether it then runs with the plan."""
         return False
 
-    def hindrance(self, server: Server) -> str:
+    def why_not_restarted(self, server: Server) -> str:
         """Why the module does not restart it: then a person has to. Empty where the module may."""
         if server.is_supervised:
             return ""

@@ -99,14 +99,14 @@ class Docker(Kind):
             until(lambda: self._knows(self._info(), done))
         return self.runs_with(done)
 
-    def hindrance(self, server: Server) -> str:
+    def why_not_restarted(self, server: Server) -> str:
         """Also where its restart would end the node's containers."""
         if self._info().get("LiveRestoreEnabled") is not True:
             return (
                 "Docker takes CDI up at its start alone, and its restart ends the node's containers, since "
                 "live-restore is off: drain the node and restart Docker, or switch live-restore on"
             )
-        return super(Docker, self).hindrance(server)
+        return super(Docker, self).why_not_restarted(server)
 
     def making(self) -> int:
         """How many containers are created and not started."""

@@ -74,7 +74,7 @@ class Rancher(Kind):
         """The process alone."""
         return (self.server().pid,)
 
-    def hindrance(self, server: Server) -> str:  # noqa: ARG002
+    def why_not_restarted(self, server: Server) -> str:  # noqa: ARG002
         """Always: its restart takes kubelet along."""
         return (
             "K3s and RKE2 find the toolkit when they start, and write the handler themselves: restart the node's "

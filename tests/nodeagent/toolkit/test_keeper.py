@@ -96,7 +96,7 @@ class Played(Kind):
         WORLD.runs = WORLD.runs or WORLD.reloads
         return WORLD.runs
 
-    def hindrance(self, server: Server) -> str:
+    def why_not_restarted(self, server: Server) -> str:
         return WORLD.hindered
 
     def making(self) -> int:
