@@ -99,7 +99,7 @@ class RealContainerd:
             self._child.terminate()
         self._supervisor.join(SECONDS)
 
-    def told(self) -> str:
+    def configuration(self) -> str:
         """What stands in the files that it reads."""
         return self.config.read_text()
 
@@ -124,7 +124,7 @@ class RealContainerd:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            if self.refuses and self.refuses in self.told():
+            if self.refuses and self.refuses in self.configuration():
                 self._ending.wait(0.1)
                 continue
             line = f"/usr/bin/{self.called} {self.arguments()}"

@@ -71,6 +71,6 @@ class RealCrio(RealContainerd):
         """It reads its usual files."""
         return ""
 
-    def told(self) -> str:
+    def configuration(self) -> str:
         """What stands in its file and its drop-ins."""
         return "".join(path.read_text() for path in (self.config, *self.at(crio.DROP_INS).glob("*.conf")))

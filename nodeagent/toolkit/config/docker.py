@@ -63,7 +63,7 @@ class _Member:
 def install(node: DockerNode) -> Plan:
     """Make the handlers and CDI known; raises Refused."""
     content = _text(node)
-    foreign = _told(content).get("nvidia", "") or node.handlers.get("nvidia", "")
+    foreign = _handlers_in(content).get("nvidia", "") or node.handlers.get("nvidia", "")
     if foreign and dirname(foreign) != FOLDER:
         if basename(foreign) != PROGRAM:
             raise Refused(f"a handler nvidia runs {foreign!r}: rename it, or make it run {PROGRAM}")
@@ -96,7 +96,7 @@ def remove(node: DockerNode) -> Plan:
     except Unforeseen:
         return Plan()
     default = parsed.get("default-runtime")
-    if text != content and default in HANDLERS and dirname(_told(content).get(str(default), "")) == FOLDER:
+    if text != content and default in HANDLERS and dirname(_handlers_in(content).get(str(default), "")) == FOLDER:
         raise Refused(f"{default} is Docker's default-runtime, and would be gone: name another, such as runc")
     after = None if text is None else text.encode()
     return Plan((Change(node.main, node.content, after),) if after != node.content else ())
@@ -163,7 +163,7 @@ def _text(node: DockerNode) -> str | None:
         raise Refused(f"{node.main} is left as it is: it is not UTF-8") from None
 
 
-def _told(text: str | None) -> dict[str, str]:
+def _handlers_in(text: str | None) -> dict[str, str]:
     """The handlers that a text tells of; none where it is not JSON, which `edited` says."""
     try:
         runtimes = parse(text or "").get("runtimes")
