@@ -6,7 +6,8 @@ What cannot work is refused here, in a sentence, and not by the kubelet of each 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from dataclasses import fields
+from typing import Annotated, Literal, TypeVar, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -15,6 +16,7 @@ from controllers.api.image_reference import DIGEST, PATH, TAG, split_reference
 from controllers.api.quantity import Quantities, amount
 from controllers.api.record import Atomic, record
 
+T = TypeVar("T")
 _REPOSITORY = rf"^{PATH}$"
 _IMAGE = rf"^{PATH}(:{TAG})?(@{DIGEST})?$"
 _VERSION = rf"^({DIGEST}|{TAG}(@{DIGEST})?)$"
@@ -131,3 +133,25 @@ class ComponentSettings:
             )
             raise ValueError(msg)
         return self
+
+
+def _with_descriptions(cls: type[T]) -> type[T]:
+    """Declare the fields of the base anew: pydantic reads no docstring of another class."""
+    hints = get_type_hints(ComponentSettings, include_extras=True)
+    cls.__annotations__ = {one.name: hints[one.name] for one in fields(ComponentSettings)} | cls.__annotations__
+    for name, info in ComponentSettings.__pydantic_fields__.items():  # type: ignore[attr-defined]
+        made = info.default_factory
+        default = {"default": info.default} if made is None else {"default_factory": made}
+        setattr(cls, name, Field(**default, description=info.description))
+    return cls
+
+
+@record
+@_with_descriptions
+class ToolkitSettings(ComponentSettings):
+    """The container toolkit, and how far the module goes with the node's container runtime."""
+
+    runtime_config: Literal["Auto", "Never"] = "Auto"
+    """Whether the module adds NVIDIA's handlers to the runtime's configuration (Auto, the least change), or you do."""
+    runtime_restarts: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Nodes at most whose container runtime takes up a changed configuration at once; one that failed counts too."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from controllers.api.driver_work import DriverWork, LastDriverWork
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record
+from controllers.api.runtime_state import RuntimeState
 from controllers.api.software import SoftwareVersion
 
 Stage = Literal[
@@ -70,6 +71,20 @@ class DriverInfo:
     """Whether the container toolkit is there."""
     toolkit_version: str | None = None
     """Version of the container toolkit."""
+
+
+@record
+class ContainerRuntime:
+    """The node's container runtime, as the toolkit's pod finds it."""
+
+    kind: Annotated[str, Field(max_length=64)] = ""
+    """containerd, CRI-O, Docker, or K3s and RKE2; empty where that is not known."""
+    state: RuntimeState
+    """How far it is with NVIDIA's handlers; Ready where it runs with them."""
+    message: Annotated[str, Field(max_length=512)] = ""
+    """What it waits for, or what is in the way."""
+    restart_allowed: bool | None = None
+    """Whether it is the node's turn to have its runtime restarted (`bootstrap.toolkit.runtimeRestarts`)."""
 
 
 @record
@@ -168,6 +183,8 @@ class GPUNodeInventoryStatus:
     """The node's cards."""
     driver: DriverInfo | None = None
     """Driver and toolkit."""
+    runtime: ContainerRuntime | None = None
+    """The container runtime and NVIDIA's handlers in it; absent where the module does not run the toolkit."""
     monitoring: Monitoring | None = None
     """Telemetry."""
     bootstrap: Bootstrap | None = None

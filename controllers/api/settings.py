@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
-from controllers.api.component_settings import ComponentSettings
-from controllers.api.components import COMPONENTS
+from controllers.api.component_settings import ComponentSettings, ToolkitSettings
+from controllers.api.components import COMPONENTS, TOOLKIT
 from controllers.api.conversions import LATEST, convert
 from controllers.api.duration import Duration, duration
 from controllers.api.gpupool import LABEL_KEY, LABEL_KEY_MAX
@@ -111,14 +111,19 @@ def component_fields(cls: type[T]) -> type[T]:
     own = cls.__annotations__
     cls.__annotations__ = {one.setting: _component_settings(one) for one in COMPONENTS} | own
     for one in COMPONENTS:
-        setattr(cls, one.setting, Field(default_factory=ComponentSettings, description=one.description))
+        setattr(cls, one.setting, Field(default_factory=_settings_of(one), description=one.description))
     return cls
 
 
+def _settings_of(component: Component) -> type[ComponentSettings]:
+    return ToolkitSettings if component.name == TOOLKIT else ComponentSettings
+
+
 def _component_settings(component: Component) -> Any:
+    settings = _settings_of(component)
     if component.minimum is None:
-        return ComponentSettings
-    return Annotated[ComponentSettings, AfterValidator(component.minimum.suffices)]
+        return settings
+    return Annotated[settings, AfterValidator(component.minimum.suffices)]
 
 
 @record
@@ -136,6 +141,12 @@ class BootstrapSettings:
     def component(self, name: str) -> ComponentSettings:
         """What the administrator set for the component of that name; raises KeyError where there is none."""
         chosen: ComponentSettings = getattr(self, _SETTINGS[name])
+        return chosen
+
+    @property
+    def container_toolkit(self) -> ToolkitSettings:
+        """What the administrator set for the container toolkit, and the node's runtime."""
+        chosen: ToolkitSettings = getattr(self, _SETTINGS[TOOLKIT])
         return chosen
 
     def enabled(self, name: str) -> bool:

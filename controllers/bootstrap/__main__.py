@@ -23,6 +23,7 @@ from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness, Software
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
+from controllers.bootstrap.runtime_restarts import RuntimeRestarts
 from controllers.bootstrap.software import template_version
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.bootstrap.telemetry.monitor import HealthMonitor
@@ -66,7 +67,8 @@ class Reconciler:
         self._note = process.recorder.enqueue
         self.monitor = HealthMonitor(world, lambda: settings.current, self.nodes.add, self._report_outage)
         fuse = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
-        self._reconciler = NodeReconciler(world, settings, self.monitor, fuse, self._execute)
+        turns = RuntimeRestarts(world, lambda: settings.current.bootstrap.container_toolkit.runtime_restarts)
+        self._reconciler = NodeReconciler(world, settings, self.monitor, fuse, self._execute, restarts=turns)
         self.scraper = Scraper(self._targets, self.monitor.receive, eager=self.monitor.is_awaited)
 
     async def _reconcile_node(self, name: str) -> float | None:

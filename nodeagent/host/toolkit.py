@@ -3,14 +3,17 @@
 Installed: one of its programs is there. Version: from dpkg's status file, else from the name of
 `libnvidia-container.so.1.17.8`, which is released with the toolkit under one version number; an
 RPM database is not read (SQLite behind a library of its own), and a toolkit without that library
-has no version here. Handler: the name under which containerd's or CRI-O's configuration runs
+has no version here. Its runtime: what role `toolkit` left in a file of the module's own.
+Handler: the name under which containerd's or CRI-O's configuration runs
 `nvidia-container-runtime`; a configuration that is made by flags or held in memory is not seen.
 A file that is closed to us is no missing file: what it would tell is then named in `failed`.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nodeagent.host.facts.records import Toolkit
@@ -25,6 +28,10 @@ RUNTIME = "nvidia-container-runtime"
 PROGRAMS = (RUNTIME, "nvidia-ctk")
 FOLDERS = ("usr/bin", "usr/local/nvidia/toolkit", "usr/local/bin", "opt/nvidia/toolkit", "run/current-system/sw/bin")
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/local/nvidia/toolkit")
+RUNTIME_STATE = "run/gpu-control-plane/runtime.json"
+"""Where role `toolkit` tells what it found of the container runtime."""
+RUNTIME_MAX = 16 * 1024
+MESSAGE_MAX = 512
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_MAX = 32 * 1024 * 1024
 USUAL_HANDLER = "nvidia"
@@ -38,6 +45,22 @@ _LIBRARY = re.compile(r"libnvidia-container\.so\.([0-9]+\.[0-9]+\.[0-9]+(?:[.~-]
 
 def read(root: Path) -> Toolkit | None:
     """What the host has; None where its files cannot be seen, which is no claim that there is none."""
+    found = _installed(root)
+    return None if found is None else replace(found, runtime=_runtime(root))
+
+
+def _runtime(root: Path) -> dict[str, str]:
+    """What role `toolkit` found; nothing where it has not spoken since the node started, or not in these words."""
+    try:
+        told = json.loads(Reader(root).text(RUNTIME_STATE, RUNTIME_MAX) or "{}")
+    except ValueError:
+        return {}
+    values = {"kind": "kind", "state": "state", "message": "reason"}
+    known = told if isinstance(told, dict) else {}
+    return {f"runtime_{name}": str(known[key])[:MESSAGE_MAX] for name, key in values.items() if known.get(key)}
+
+
+def _installed(root: Path) -> Toolkit | None:
     host = Reader(root)
     if inside(root, "usr") is None:
         return None

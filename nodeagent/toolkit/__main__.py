@@ -12,22 +12,25 @@ import contextlib
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 from controllers.api import names
+from controllers.api.runtime_state import AWAITING_TURN, READY
 from controllers.runtime import logs
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.health import add_ports
 from controllers.runtime.scraping import open_ports
 from nodeagent.host.paths import seconds
 from nodeagent.host.program import STALL_INTERVAL
-from nodeagent.toolkit import leaving
+from nodeagent.toolkit import leaving, turn
 from nodeagent.toolkit.host import SOCKET, Host
-from nodeagent.toolkit.keeper import DONE, READY, Keeper, State
+from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
+from nodeagent.toolkit.state import DONE, STATE_FILE, State, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +41,8 @@ DESCRIPTION = (
 EPILOG = (
     "Ends with status 0 when told to (SIGTERM); --once and --remove: 1 where it could not be done, with the reason."
 )
+TURN_SECONDS = 5.0
+"""Between two looks while the node waits for its turn."""
 log = structlog.get_logger()
 
 
@@ -56,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--root", type=Path, default=root, help="the host's root (default: HOST_ROOT, else /)")
     made.add_argument("--proc", type=Path, default=proc, help="procfs of the host (default: HOST_PROC, else /proc)")
     made.add_argument("--socket", default=SOCKET, help=f"containerd's socket on the host (default: {SOCKET})")
+    about = "whether the runtime's configuration is the module's to change (default: Auto)"
+    made.add_argument("--runtime-config", choices=("Auto", "Never"), default="Auto", help=about)
     timing = made.add_argument_group("timing, in seconds")
     timing.add_argument("--period", type=seconds, default=30.0, help="between two looks")
     about = "without a container in the making, before the runtime is restarted"
@@ -70,14 +77,17 @@ def parser() -> argparse.ArgumentParser:
 def keeper(args: argparse.Namespace) -> Keeper:
     """What keeps the node's runtime."""
     timeouts = Timeouts(args.quiet, args.busy, args.serving_deadline)
-    return Keeper(Host(args.root, args.proc, args.socket), timeouts)
+    return Keeper(Host(args.root, args.proc, args.socket), timeouts, writes=args.runtime_config == "Auto")
 
 
 async def live(args: argparse.Namespace) -> None:
     """Look until SIGTERM; raises ConfigurationError."""
     if not args.node:
         raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once and --remove need neither")
-    stop, keeping = asyncio.Event(), keeper(args)
+    stop, keeping, loop = asyncio.Event(), keeper(args), asyncio.get_running_loop()
+    # Asked in the thread that looks at the runtime, and answered by this one.
+    asked = partial(turn.has_turn, args.node, args.kubeconfig)
+    keeping.may_restart = lambda: asyncio.run_coroutine_threadsafe(asked(), loop).result()
     health, scraping = await open_ports(names.MANAGER_TOOLKIT, args)
 
     def end() -> None:
@@ -85,7 +95,7 @@ async def live(args: argparse.Namespace) -> None:
         keeping.stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end)
+        loop.add_signal_handler(number, end)
     health.stall_interval = STALL_INTERVAL
     health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.phase in DONE)
     health.check("not stopping", lambda: not stop.is_set())
@@ -100,11 +110,14 @@ async def live(args: argparse.Namespace) -> None:
             if state != told:
                 (log.info if state.phase == READY else log.warning)("the runtime", state=state.phase, why=state.reason)
                 told = state
+            _tell(keeping, state)
+            waits = state.phase == AWAITING_TURN
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(args.period):
+                async with asyncio.timeout(min(args.period, TURN_SECONDS) if waits else args.period):
                     await stop.wait()
         if await leaving.for_good(args.node, args.kubeconfig):
             gone = await asyncio.to_thread(keeping.remove)
+            _tell(keeping, None)
             log.info("the toolkit leaves this node", state=gone.phase, why=gone.reason)
     finally:
         for task in beside:
@@ -112,6 +125,14 @@ async def live(args: argparse.Namespace) -> None:
         await health.stop()
         if scraping is not None:
             await scraping.close()
+
+
+def _tell(keeping: Keeper, state: State | None) -> None:
+    """For the node's report; a host that cannot be written to is told of in the log alone."""
+    try:
+        tell(keeping.host, state)
+    except OSError as error:
+        log.warning("what was found cannot be told on the host", path=STATE_FILE, why=str(error))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -42,9 +42,13 @@ class Runtime:
 
     def release(self) -> tuple[int, int] | None:
         """The major and minor version of containerd; None where it is another. Raises RuntimeUnavailable."""
+        return self.version("containerd")
+
+    def version(self, name: str) -> tuple[int, int] | None:
+        """The major and minor version of a runtime; None where it has another name. Raises RuntimeUnavailable."""
         answer = self._call(VERSION, pb.VersionRequest(version="v1"), pb.VersionResponse)
         found = _RELEASE.match(answer.runtime_version)
-        if answer.runtime_name != "containerd" or found is None:
+        if answer.runtime_name != name or found is None:
             return None
         return int(found[1]), int(found[2])
 

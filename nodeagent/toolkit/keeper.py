@@ -1,47 +1,51 @@
 """The loop of role `toolkit`: adds NVIDIA's handlers to the runtime's configuration, verifies, or reverts.
 
 Level-triggered: each look begins from what is there. What an earlier process left unproved is undone first. The
-runtime is started anew only where what it runs with is not what was asked for; so a pod that starts again, an agent
+runtime takes the files up only where what it runs with is not what was asked for; so a pod that starts again, an agent
 that is upgraded and a node that was started anew cause no write and no restart.
 """
 
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from nodeagent.toolkit import cri, metrics
-from nodeagent.toolkit.config import effective, plan
+from controllers.api.runtime_state import (
+    AWAITING_NODE,
+    AWAITING_RESTART,
+    AWAITING_TOOLKIT,
+    AWAITING_TURN,
+    BY_HAND,
+    NOT_CONFIGURED,
+    READ_ONLY,
+    READY,
+    REFUSED,
+    REVERTED,
+    SILENT,
+)
+from nodeagent.toolkit import metrics
+from nodeagent.toolkit.config import plan
 from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack, digest
+from nodeagent.toolkit.kinds import choice
+from nodeagent.toolkit.readonly import is_read_only, read_only_advice
 from nodeagent.toolkit.restart import Timeouts, restart, wait_until_quiet
+from nodeagent.toolkit.state import PHASES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.config.sources import Node
     from nodeagent.toolkit.host import Host, Server
+    from nodeagent.toolkit.kinds.base import Kind
 
 log = structlog.get_logger()
-READY, TOOLKIT, WAITING = "Ready", "AwaitingToolkit", "AwaitingNodeConfiguration"
-BY_HAND, REFUSED, REVERTED, SILENT = "ByHand", "Refused", "Reverted", "Silent"
-PHASES: Final = (READY, TOOLKIT, WAITING, BY_HAND, REFUSED, REVERTED, SILENT)
-DONE: Final = (READY, BY_HAND)
-"""In which nothing more is to be done here: whether containers get cards the validator says."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a look came to."""
-
-    phase: str
-    reason: str = ""
+PROGRAMS: Final = tuple(f"{plan.FOLDER}/{file}" for file in plan.HANDLERS.values())
 
 
 @dataclass
@@ -52,11 +56,16 @@ class Keeper:
     timeouts: Timeouts = field(default_factory=Timeouts)
     stopping: Event = field(default_factory=Event)
     """Set by another thread where the program is to end."""
+    writes: bool = True
+    """Whether the runtime's configuration is the module's to change (`bootstrap.toolkit.runtimeConfig`)."""
+    may_restart: Callable[[], bool] = lambda: True
+    """Whether it is this node's turn to have its runtime restarted; asked before anything is written for that."""
 
     def __post_init__(self) -> None:
         """Remember nothing."""
         self._back = WayBack(self.host)
         self._known: tuple[object, ...] | None = None
+        self._kind = ""
         self.state = State(SILENT, "nothing was looked at yet")
 
     def reconcile(self) -> State:
@@ -71,68 +80,107 @@ class Keeper:
         self._known = None
         return self._state_after(self._remove)
 
-    def _state_after(self, work: Any) -> State:
+    def _state_after(self, work: Callable[[], State]) -> State:
+        self._kind = ""
         try:
-            state: State = work()
+            state = work()
         except ByHand as error:
-            return State(BY_HAND, str(error))
+            state = State(BY_HAND, str(error))
         except Refused as error:
-            return State(REFUSED, str(error))
+            state = State(REFUSED, str(error))
         except RuntimeUnavailable as error:
-            return State(SILENT, str(error))
+            state = State(SILENT, str(error))
         except OSError as error:
             if error.errno == errno.EROFS:
-                return State(REFUSED, "the host's files are read-only: tell its runtime as the vendor says")
-            return State(REFUSED, f"{error.filename or 'a file of the host'}: {error.strerror or error}")
-        return state
+                state = State(READ_ONLY, read_only_advice(self.host))
+            else:
+                state = State(REFUSED, f"{error.filename or 'a file of the host'}: {error.strerror or error}")
+        return replace(state, kind=self._kind)
 
     def _reconcile(self) -> State:
-        if self._known is not None and self.state.phase == READY and self.host.fingerprint() == self._known:
+        kind = choice.of(self.host)
+        self._kind = kind.name
+        if self._known is not None and self.state.phase == READY and kind.fingerprint() == self._known:
             return self.state
         self._known = None
         if self._back.go():
             log.warning("an earlier run was ended before it had proved its changes; they are undone")
-        program = f"{plan.FOLDER}/{plan.PROGRAM}"
-        if not self.host.at(program).exists():
-            return State(TOOLKIT, f"{program} is not there yet; a handler that names it would fail every pod")
-        server, node = self.host.observe()
-        done = plan.install(node)
-        state = None if done.changes else self._in_force(done)
+        absent = next((path for path in PROGRAMS if not self.host.at(path).exists()), None)
+        if absent is not None:
+            return self._without_program(kind, absent)
+        server, node = kind.observe()
+        done = kind.install(node)
+        state = self._in_force(kind, done) if not done.changes or not self.writes else None
         if state is None:
-            if why := self._back.refused.get(digest(done, node)):
-                return State(REVERTED, why)
-            self._change(server, node, done)
-            state = self._in_force(done) or self._restarted(server, node, done)
+            state = self._to_be_changed(kind, server, node, done)
         if state.phase == READY:
             self._back.proved()
             self._back.forget()
-            self._known = self.host.fingerprint()
+            self._known = kind.fingerprint()
         return state
+
+    def _without_program(self, kind: Kind, absent: str) -> State:
+        """Nothing is told of a program that is not there: a handler that names it would fail every pod."""
+        if is_read_only(self.host, absent):
+            server, node = kind.observe()
+            done = kind.install(node)
+            if done.foreign and not done.changes:
+                return State(READY, f"handler nvidia is somebody else's, and runs {done.foreign}")
+            return State(READ_ONLY, f"{read_only_advice(self.host)}; {server.program} runs without NVIDIA's handlers")
+        return State(AWAITING_TOOLKIT, f"{absent} is not there yet; a handler that names it would fail every pod")
+
+    def _to_be_changed(self, kind: Kind, server: Server, node: Any, done: Plan) -> State:
+        """Change the files, and have the runtime take them up, where it may be done now."""
+        if not self.writes:
+            names = ", ".join(one.name for one in done.handlers)
+            why = "bootstrap.toolkit.runtimeConfig is Never, so nothing is written"
+            return State(NOT_CONFIGURED, f"{kind.name} runs without {names or 'CDI'}, and {why}")
+        if refused := self._back.refused.get(digest(done, node)):
+            return State(REVERTED, refused)
+        if self._has_to_be_taken_up(kind, done) and not kind.why_not_restarted(server) and not self.may_restart():
+            why = "nothing is written before; a few nodes at a time (bootstrap.toolkit.runtimeRestarts)"
+            return State(AWAITING_TURN, f"{kind.name} has to be restarted, and it is not this node's turn yet: {why}")
+        self._change(kind, server, node, done)
+        return self._in_force(kind, done) or self._taken_up(kind, server, node, done)
+
+    def _has_to_be_taken_up(self, kind: Kind, done: Plan) -> bool:
+        return not done.foreign and not done.awaits_bashible and not kind.runs_with(done)
 
     def _remove(self) -> State:
         self._back.go()
-        try:
-            server, node = self.host.observe(of_kubelet=False)
-        except (Refused, RuntimeUnavailable):
-            self._back.carry_out(plan.remove(self.host.files()).changes)
-        else:
-            self._change(server, node, plan.remove(node))
-        self._back.proved()
+        failed: Refused | None = None
+        for kind in choice.all_of(self.host):
+            try:
+                self._remove_from(kind)
+            except Refused as error:
+                failed = failed or error  # the others are seen to all the same
+        if failed is not None:
+            raise failed
         self._back.forget()
         return State(READY, "nothing of the module's is in the runtime's configuration")
 
-    def _in_force(self, done: Plan) -> State | None:
-        """The state where nothing has to be restarted by us; None where it has to."""
+    def _remove_from(self, kind: Kind) -> None:
+        try:
+            server, node = kind.observe()
+        except (Refused, RuntimeUnavailable):
+            self._back.carry_out(kind.removal(kind.files()).changes)
+        else:
+            self._change(kind, server, node, kind.removal(node))
+        self._back.proved()
+
+    def _in_force(self, kind: Kind, done: Plan) -> State | None:
+        """The state where nothing has to be taken up by our doing; None where it has to."""
         if done.foreign:
             return State(READY, f"handler nvidia is somebody else's, and runs {done.foreign}")
-        if cri.in_force(self.host.runtime.settings(), done.handlers, cdi=done.cdi):
+        if kind.runs_with(done):
             return State(READY)
-        if done.awaits_bashible:
+        if done.awaits_bashible and self.writes:
             self._back.proved()
-            return State(WAITING, "the drop-in is written; bashible merges it and restarts containerd at its next run")
+            why = "the drop-in is written; bashible merges it and restarts containerd at its next run"
+            return State(AWAITING_NODE, why)
         return None
 
-    def _change(self, server: Server, node: Node, done: Plan) -> None:
+    def _change(self, kind: Kind, server: Server, node: Any, done: Plan) -> None:
         """Change the files, or leave them as they are: raises Refused where more would change than what is ours."""
         if not done.changes:
             return
@@ -140,7 +188,7 @@ class Keeper:
         try:
             self._back.carry_out([*former, *(change for change in done.changes if change.path != FORMER)])
             if not done.awaits_bashible:
-                self._prove(server, node, done)
+                kind.prove(server, node, done, self._back)
         except Refused as error:
             self._back.go()
             why = f"{error}. The files are as they were, and the same is not tried again"
@@ -153,57 +201,33 @@ class Keeper:
             metrics.WRITES.inc()
             log.info("changed a file of the host", path=change.path, removed=change.after is None)
 
-    def _prove(self, server: Server, node: Node, done: Plan) -> None:
-        before = self._before(server, done) if FORMER in {change.path for change in done.changes} else node.effective
-        after = self.host.dump(server)
-        more = [path for path in effective.differences(before, after) if not plan.is_ours(path)]
-        if more:
-            # Names of settings, never their values.
-            told = ", ".join(sorted({".".join(path[:3]) for path in more})[:3])
-            raise Refused(f"containerd would read other settings than ours otherwise: {told}")
-        known = effective.handlers(after)
-        missing = [one.name for one in done.handlers if known.get(one.name) != one.program]
-        if missing or (done.cdi and effective.cdi(after) is not True):
-            raise Refused(f"containerd would not see {', '.join(missing) or 'CDI'}: another file hides it")
-
-    def _before(self, server: Server, done: Plan) -> Mapping[str, Any]:
-        """What containerd read without our former drop-in: that one hid what the other files say."""
-        others = [change for change in done.changes if change.path != FORMER]
-        for change in others:
-            self._back.put(plan.Change(change.path, change.after, change.before))
-        before = self.host.dump(server)
-        for change in others:
-            self._back.put(change)
-        return before
-
-    def _restarted(self, server: Server, node: Node, done: Plan) -> State:
-        if not server.is_supervised:
+    def _taken_up(self, kind: Kind, server: Server, node: Any, done: Plan) -> State:
+        if kind.reload(server, done):
+            return State(READY)
+        if why := kind.why_not_restarted(server):
             self._back.proved()
-            why = f"nothing would start containerd (process {server.pid}) again once it has ended: restart it by hand"
-            return State(WAITING, f"the configuration is written; {why}")
-        wait_until_quiet(self.host, self.timeouts, self.stopping)
-        log.info(
-            "restarting containerd, which does not run with NVIDIA's handlers yet", unit=server.unit, pid=server.pid
-        )
+            return State(AWAITING_RESTART, f"the handlers are not in force yet: {why}")
+        wait_until_quiet(kind, self.timeouts, self.stopping)
+        about = "restarting the runtime, which does not run with NVIDIA's handlers yet"
+        log.info(about, kind=kind.name, unit=server.unit, pid=server.pid)
         metrics.RESTARTS.inc()
-        if restart(self.host, server, self.timeouts):
-            settings = self.host.runtime.settings()
-            if cri.in_force(settings, done.handlers, cdi=done.cdi):
+        if restart(kind, server, self.timeouts):
+            if kind.runs_with(done):
                 return State(READY)
-            why = "containerd runs without the handlers though its configuration has them"
+            why = f"{kind.name} runs without the handlers though its configuration has them"
         else:
-            why = f"containerd did not serve within {self.timeouts.serving:g} s of its restart"
+            why = f"{kind.name} did not serve within {self.timeouts.serving:g} s of its restart"
         self._back.refuse(digest(done, node), why)
-        return self._reverted(why, server.unit)
+        return self._reverted(kind, why, server.unit)
 
-    def _reverted(self, why: str, unit: str) -> State:
+    def _reverted(self, kind: Kind, why: str, unit: str) -> State:
         if not self._back.go():
             return State(REVERTED, f"{why}; nothing was changed in this run, so nothing is put back")
-        log.error("the former configuration is put back, and containerd restarted with it", why=why)
+        log.error("the former configuration is put back, and the runtime restarted with it", why=why)
         metrics.RESTARTS.inc()
         try:
-            server: Server | None = self.host.server()
+            server: Server | None = kind.server()
         except Refused:
             server = None  # it ended, or does so again and again
-        served = restart(self.host, server, self.timeouts, unit)
+        served = restart(kind, server, self.timeouts, unit)
         return State(REVERTED, why if served else f"{why}, nor with the former configuration: look at it on the node")

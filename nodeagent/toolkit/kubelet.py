@@ -1,8 +1,8 @@
-"""Whether a CRI socket is kubelet's own, by the flags of kubelet's process.
+"""Which CRI socket is kubelet's own, by the flags of kubelet's process.
 
 A host may have several: containerd of Docker's package beside CRI-O, or beside K3s' own. Kubelet's command line says
 which it uses, else its configuration. Only a process whose root is the host's counts, for a container may call its
-program what it likes. A kubelet within another program (K3s, MicroK8s) or in a container is not seen.
+program what it likes. K3s has kubelet within its own process; one within MicroK8s or in a container is not seen.
 """
 
 from __future__ import annotations
@@ -18,30 +18,36 @@ if TYPE_CHECKING:
 
     from nodeagent.toolkit.host import Host
 
-OTHERS: Final = {
-    "/run/k3s/containerd/containerd.sock": "K3s or RKE2, which find the toolkit by themselves when they start anew",
-    "/run/k0s/containerd.sock": "k0s",
-    "/var/snap/microk8s/common/run/containerd.sock": "MicroK8s",
-    "/run/crio/crio.sock": "CRI-O",
-    "/run/cri-dockerd.sock": "Docker",
-}
-"""Sockets of runtimes that this role does not configure, and whose they are."""
 DEFAULT: Final = "/run/containerd/containerd.sock"
 """Where a kubelet looks that was told nothing."""
+CRIO: Final = "/run/crio/crio.sock"
+DOCKER: Final = "/run/cri-dockerd.sock"
+RANCHER: Final = "/run/k3s/containerd/containerd.sock"
+OTHERS: Final = {
+    RANCHER: "K3s or RKE2",
+    CRIO: "CRI-O",
+    DOCKER: "Docker",
+    "/run/k0s/containerd.sock": "k0s",
+    "/var/snap/microk8s/common/run/containerd.sock": "MicroK8s",
+}
+"""Sockets of runtimes beside containerd's usual one, and whose they are."""
+K3S: Final = ("k3s-server", "k3s-agent")
+"""What K3s calls its processes, which have kubelet within."""
 _ENDPOINT: Final = "containerRuntimeEndpoint"
 
 
-def demand(host: Host) -> None:
-    """Raises ByHand where kubelet uses another runtime than the one at the host's socket, or nobody says which."""
-    used, ours = {_socket(host, words) for words in _kubelets(host)}, host.at(host.socket)
-    if used and all(host.at(path) != ours for path in used):
-        named = ", ".join(_named(host, path) for path in sorted(used))
-        raise ByHand(f"kubelet uses {named}, and not {host.socket}; configure that runtime by hand")
-    there = ", ".join(_named(host, path) for path in OTHERS if host.at(path).exists())
-    if there and not used and not ours.exists():
-        raise ByHand(f"the node's runtime is none that is configured here: {there}")
-    if there and not used:
-        raise ByHand(f"beside {host.socket} there is {there}, and no kubelet says which it uses; configure it by hand")
+def used(host: Host) -> str:
+    """The socket of the runtime that kubelet uses; raises ByHand where nobody says which of several that is."""
+    told, ours = {_socket(host, words) for _, words in processes(host, "kubelet")}, host.at(host.socket)
+    if told:
+        return host.socket if any(host.at(path) == ours for path in told) else min(told)
+    there = [path for path in OTHERS if host.at(path).exists()]
+    if RANCHER in there and any(processes(host, *K3S)):
+        return RANCHER
+    if not there or (len(there) == 1 and not ours.exists()):
+        return there[0] if there else host.socket
+    named_all = ", ".join(named(host, path) for path in there)
+    raise ByHand(f"beside {host.socket} there is {named_all}, and no kubelet says which it uses; configure it by hand")
 
 
 def flag(words: Sequence[str], *names: str) -> str:
@@ -55,7 +61,8 @@ def flag(words: Sequence[str], *names: str) -> str:
     return told
 
 
-def _named(host: Host, path: str) -> str:
+def named(host: Host, path: str) -> str:
+    """A socket, and whose it is where that is known."""
     whose = next((whose for other, whose in OTHERS.items() if host.at(other) == host.at(path)), "")
     return f"{path} ({whose})" if whose else path
 
@@ -87,16 +94,17 @@ def _endpoint(host: Host, path: str) -> str:
     return told if isinstance(told, str) else ""
 
 
-def _kubelets(host: Host) -> Iterator[list[str]]:
-    """The command lines of the host's kubelets."""
+def processes(host: Host, *called: str) -> Iterator[tuple[int, list[str]]]:
+    """Pid and command line of each process of one of these names whose root is the host's."""
     root = host.root.stat()
     for process in host.proc.iterdir():
         if not process.name.isdecimal():
             continue
         try:
-            if (process / "comm").read_text("utf-8", "replace").strip() != "kubelet":
+            if (process / "comm").read_text("utf-8", "replace").strip() not in called:
                 continue
             if os.path.samestat((process / "root").stat(), root):
-                yield (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                yield int(process.name), words
         except OSError:
             continue  # it has ended meanwhile, or is not ours to look at

@@ -1,4 +1,4 @@
-"""Restarts containerd when no container is being created, and waits until it serves CRI.
+"""Restarts the runtime when no container is being created, and waits until it serves CRI.
 
 Containers go on: their shims do not end with it. One that is just being made may stay as it is for ever, so a moment
 without any is waited for.
@@ -23,7 +23,8 @@ from nodeagent.toolkit.cri import RuntimeUnavailable
 if TYPE_CHECKING:
     from threading import Event
 
-    from nodeagent.toolkit.host import Host, Server
+    from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.kinds.base import Kind
 
 log = structlog.get_logger()
 SYSTEMCTL: Final = ("/usr/bin/systemctl", "/bin/systemctl", "/run/current-system/sw/bin/systemctl")
@@ -43,12 +44,12 @@ class Timeouts:
     """Between two looks."""
 
 
-def wait_until_quiet(host: Host, timeouts: Timeouts, stopping: Event) -> None:
+def wait_until_quiet(kind: Kind, timeouts: Timeouts, stopping: Event) -> None:
     """Return when no container has been created for a while; raises RuntimeUnavailable, also at the program's end."""
     end = time.monotonic() + timeouts.busy
     since = time.monotonic()
     while time.monotonic() < end:
-        if host.runtime.making():
+        if kind.making():
             since = time.monotonic()
         elif time.monotonic() - since >= timeouts.quiet:
             return
@@ -56,41 +57,41 @@ def wait_until_quiet(host: Host, timeouts: Timeouts, stopping: Event) -> None:
             raise RuntimeUnavailable(
                 "told to end before the runtime was restarted; the next run undoes the change, and makes it"
             )
-    log.warning("containers have been in the making all the time; containerd is restarted all the same")
+    log.warning("containers have been in the making all the time; the runtime is restarted all the same")
 
 
-def restart(host: Host, server: Server | None, timeouts: Timeouts, unit: str = "") -> bool:
+def restart(kind: Kind, server: Server | None, timeouts: Timeouts, unit: str = "") -> bool:
     """Start it anew; whether another process then serves.
 
     `server`: the one that serves now, if any. `unit`: systemd's, of the one that served before.
     """
     if server is None and unit:
-        _by_systemd(host, unit, timeouts)  # one that failed too often is not started by itself any more
+        _by_systemd(kind, unit, timeouts)  # one that failed too often is not started by itself any more
     if server is not None:
         if server.unit:
-            _by_systemd(host, server.unit, timeouts)
+            _by_systemd(kind, server.unit, timeouts)
         # Where systemd was not asked, or says that it did and did not, as in a root that it takes for another's.
         # Whatever started it starts what ended again.
         with suppress(ProcessLookupError, Refused):
-            if host.server().pid == server.pid:
+            if kind.server().pid == server.pid:
                 os.kill(server.pid, signal.SIGTERM)
-    return wait_until_serving(host, server.pid if server is not None else 0, timeouts)
+    return wait_until_serving(kind, server.pid if server is not None else 0, timeouts)
 
 
-def wait_until_serving(host: Host, but: int, timeouts: Timeouts) -> bool:
+def wait_until_serving(kind: Kind, but: int, timeouts: Timeouts) -> bool:
     """Whether a process other than `but` answers in time."""
     end = time.monotonic() + timeouts.serving
     while time.monotonic() < end:
         with suppress(Refused, RuntimeUnavailable, OSError):
-            if host.server().pid != but and host.runtime.release() is not None:
+            if kind.server().pid != but and kind.serves():
                 return True
         time.sleep(timeouts.poll)
     return False
 
 
-def _by_systemd(host: Host, unit: str, timeouts: Timeouts) -> None:
-    found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
+def _by_systemd(kind: Kind, unit: str, timeouts: Timeouts) -> None:
+    found = next((path for path in SYSTEMCTL if hostfiles.inside(kind.root, path) is not None), None)
     if found is not None:
         for verb in ("reset-failed", "restart"):
             with suppress(TimeoutError):
-                inside.run(host.root, [found, verb, unit], timeouts.serving)
+                inside.run(kind.root, [found, verb, unit], timeouts.serving)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
+from controllers.api.runtime_state import AWAITING_TURN
 from nodeagent.discover.feature import difference, report
 from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
@@ -47,4 +48,5 @@ def _driver(node: str, machine: Machine) -> Driver | None:
 def _toolkit(machine: Machine) -> Toolkit:
     if machine.software is None or not machine.toolkit:
         return Toolkit(installed=False)
-    return Toolkit(installed=True, version=machine.software.toolkit, runtime_handler=HANDLER)
+    told = {"runtime_kind": "containerd", "runtime_state": AWAITING_TURN} if machine.faults.runtime_waits else {}
+    return Toolkit(installed=True, version=machine.software.toolkit, runtime_handler=HANDLER, runtime=told)

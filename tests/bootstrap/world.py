@@ -22,6 +22,7 @@ from controllers.bootstrap.phases import PHASES
 from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.readiness.assess import assess
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, RuntimeClass
+from controllers.bootstrap.runtime_restarts import RuntimeRestarts
 from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches
@@ -103,6 +104,13 @@ class Cluster(cluster.Cluster):
         if old and (said := old["spec"]["features"]["attributes"].get(names.FEATURE_VALIDATION)):
             attributes[names.FEATURE_VALIDATION] = said
         self.put(resources.NODEFEATURE, made)
+
+    def tell_runtime(self, state: str, message: str = "", *, kind: str = "containerd", on: str = NODE) -> None:
+        """What the toolkit's pod tells of the node's container runtime; empty where it tells nothing."""
+        key = ("NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(on)}")
+        elements = self.objects[key]["spec"]["features"]["attributes"][names.FEATURE_TOOLKIT]["elements"]
+        told = {"runtime_state": state, "runtime_message": message, "runtime_kind": kind}
+        elements.update({name: value for name, value in told.items() if value})
 
     def verdict(self, role: str, result: str, *, on: str = NODE, **told: str) -> None:
         """What a validator writes into the report, in place of what it wrote before."""
@@ -200,8 +208,10 @@ class Cluster(cluster.Cluster):
     def view(self) -> World:
         return World(**self.stores(KINDS))
 
-    def plan(self, on: str = NODE, budget: DisruptionBudget | None = None) -> Plan:
-        """Plan as a process that has just started, or with the budget of one that runs."""
+    def plan(
+        self, on: str = NODE, budget: DisruptionBudget | None = None, restarts: RuntimeRestarts | None = None
+    ) -> Plan:
+        """Plan as a process that has just started, or with the budgets of one that runs."""
         world = self.view()
         known = [one.name for one in world.cards(on) if one.name in self.memory]
         cards = {name: self._warned(self.memory[name]) for name in known}
@@ -209,13 +219,17 @@ class Cluster(cluster.Cluster):
         seen = world.node(on)
         found = assess(seen, health, self.settings, self.now, enabled=self.enabled)
         held = (budget or self.budget(world)).admit(on, found, self.now)
-        return plan.plan(seen, found, held, LIMITS, self.now)
+        runtime = (restarts or self.restarts(world)).admit(on, found)
+        return plan.plan(seen, found, held, LIMITS, self.now, runtime=runtime)
 
     def _warned(self, known: CardEvaluation) -> CardEvaluation:
         return replace(known, state=replace(known.state, warnings=self.warnings))
 
     def budget(self, world: World) -> DisruptionBudget:
         return DisruptionBudget(world, lambda: self.settings.health.max_unavailable_percent)
+
+    def restarts(self, world: World) -> RuntimeRestarts:
+        return RuntimeRestarts(world, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
 
     def plan_components(self) -> Plan:
         return operands.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)

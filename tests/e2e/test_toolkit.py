@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api.runtime_state import AWAITING_NODE as WAITING
+from controllers.api.runtime_state import AWAITING_TOOLKIT as TOOLKIT
+from controllers.api.runtime_state import READY, REFUSED, REVERTED, SILENT
 from nodeagent.toolkit import cri, inside
 from nodeagent.toolkit.config import effective, marks, plan, sources
 from nodeagent.toolkit.disk import STATE
-from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, SILENT, TOOLKIT, WAITING, Keeper, State
+from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
+from nodeagent.toolkit.state import State
 from sim.module.install import ROOT
 from sim.realnode import distribution
 from sim.realnode.needs import missing
@@ -93,7 +97,7 @@ def contents(node: RealContainerd) -> dict[str, bytes]:
 
 
 def runs_with_handlers(node: RealContainerd) -> bool:
-    settings = node.host.runtime.settings()
+    settings = node.kind.runtime.settings()
     programs = {name: f"{plan.FOLDER}/{file}" for name, file in plan.HANDLERS.items()}
     told = {name: settings["containerd"]["runtimes"].get(name, {}).get("options", {}) for name in programs}
     assert "runc" in settings["containerd"]["runtimes"]
@@ -111,12 +115,12 @@ def test_handlers_are_in_force_after_one_restart_and_are_taken_away_to_the_byte(
         node.config.chmod(0o600)
         os.chown(node.config, 1234, 4321)
         node.restart()
-    before, starts, dumped = contents(node), node.starts, node.host.dump(node.host.server())
+    before, starts, dumped = contents(node), node.starts, node.kind.dump(node.kind.server())
 
-    assert node.keeper.reconcile() == State(READY)
+    assert node.keeper.reconcile() == State(READY, kind="containerd")
     assert node.starts == starts + 1
     assert runs_with_handlers(node)
-    changed = effective.differences(dumped, node.host.dump(node.host.server()))
+    changed = effective.differences(dumped, node.kind.dump(node.kind.server()))
     assert [path for path in changed if not plan.is_ours(path)] == []
     if sources.MAIN.lstrip("/") in before:
         seen = node.config.stat()
@@ -133,13 +137,13 @@ def test_handlers_are_in_force_after_one_restart_and_are_taken_away_to_the_byte(
     assert node.starts == starts + 1
     assert runs_with_handlers(node), "nothing is restarted for a handler that goes"
     node.restart()
-    assert effective.handlers(node.host.dump(node.host.server())).keys() == effective.handlers(dumped).keys()
+    assert effective.handlers(node.kind.dump(node.kind.server())).keys() == effective.handlers(dumped).keys()
 
 
 def test_containerd_reads_files_as_the_pure_tests_have_it(program: Path, start: Callable[..., RealContainerd]) -> None:
     """`configurations.effective` plays the dump in the pure tests: the real one says the same of what counts."""
     node = start(program, {})
-    release = node.host.runtime.release()
+    release = node.kind.runtime.release()
     assert release is not None
     played = (2, 1) if release[0] == 2 else release
     for name, case in made.CASES.items():
@@ -150,7 +154,7 @@ def test_containerd_reads_files_as_the_pure_tests_have_it(program: Path, start: 
         for path, content in case.files.items():
             node.at(path).parent.mkdir(parents=True, exist_ok=True)
             node.at(path).write_bytes(content)
-        real = node.host.dump(node.host.server())
+        real = node.kind.dump(node.kind.server())
         assert effective.handlers(real) == effective.handlers(case.effective), name
         # The newest have no switch any more: CDI is on.
         assert effective.cdi(real) in {effective.cdi(case.effective), *([None] if release[0] > 1 else [])}, name
@@ -163,7 +167,7 @@ def test_the_former_drop_in_goes_with_its_passwords_and_a_hidden_edit_takes_effe
 ) -> None:
     edited = made.WITH_IMPORTS + f'[{made.V2}]\nsandbox_image = "edited.example.com/pause:9"\n'
     node = start(path_of("1.7"), {sources.MAIN: edited, sources.FORMER: made.FORMER})
-    assert node.host.runtime.settings()["sandboxImage"] != "edited.example.com/pause:9", "the copy hides the edit"
+    assert node.kind.runtime.settings()["sandboxImage"] != "edited.example.com/pause:9", "the copy hides the edit"
     node.at(sources.MAIN).chmod(0o600)
 
     assert node.keeper.reconcile().phase == READY
@@ -174,7 +178,7 @@ def test_the_former_drop_in_goes_with_its_passwords_and_a_hidden_edit_takes_effe
     holding = [path for path in grep if path.stat().st_size < 1 << 20 and made.PASSWORD.encode() in path.read_bytes()]
     assert holding == []
     node.restart()
-    assert node.host.runtime.settings()["sandboxImage"] == "edited.example.com/pause:9"
+    assert node.kind.runtime.settings()["sandboxImage"] == "edited.example.com/pause:9"
     assert runs_with_handlers(node)
 
 
@@ -281,11 +285,11 @@ def test_no_handler_is_told_of_before_its_program_is_there(start: Callable[..., 
 def test_a_containerd_that_is_upgraded_goes_on_with_what_it_knows(start: Callable[..., RealContainerd]) -> None:
     """The newest know no switch of CDI: what was switched on for 1.7 is not asked of them."""
     old = start(path_of("1.7"), {sources.MAIN: BY_HAND})
-    assert old.keeper.reconcile() == State(READY)
+    assert old.keeper.reconcile() == State(READY, kind="containerd")
     old.end()
     new = start(path_of("2"), {sources.MAIN: old.config.read_text()})
 
-    assert new.keeper.reconcile() == State(READY)
+    assert new.keeper.reconcile() == State(READY, kind="containerd")
     assert new.starts == 1, "it runs with the handlers already"
     assert runs_with_handlers(new)
     assert new.keeper.remove().phase == READY
@@ -310,7 +314,7 @@ def test_who_is_told_to_end_while_it_waits_for_quiet_ends_and_the_next_one_goes_
 
     assert waiting.reconcile().phase == SILENT
     assert node.starts == 1
-    assert node.keeper.reconcile() == State(READY)
+    assert node.keeper.reconcile() == State(READY, kind="containerd")
     assert node.starts == 2
     assert not (node.at(STATE) / "way-back.json").exists()
 

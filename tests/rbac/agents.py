@@ -19,6 +19,7 @@ from controllers.api.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
 from controllers.domain.mig import CardLayout
 from controllers.domain.plugin_settings import PluginSettings
 from controllers.runtime.errors import AlreadyExists, NotFound
+from nodeagent.toolkit.turn import has_turn
 from sim.nodes import names as sim
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
@@ -54,7 +55,7 @@ async def play(cluster: Cluster, folder: Path) -> None:
 
 
 async def leaving(cluster: Cluster, folder: Path) -> None:
-    """`toolkit` asks at its end whether it ends for good."""
+    """`toolkit` asks whether it is its node's turn, and at its end whether it ends for good."""
     name = "left"
     config = await cluster.kubeconfig(name, folder, names.MANAGER_TOOLKIT)
     place = _Machine({"HOST_ROOT": str(folder / "toolkits-host")})
@@ -64,6 +65,7 @@ async def leaving(cluster: Cluster, folder: Path) -> None:
         return "AwaitingToolkit" in agent.log
 
     await _until(agent, looked, "the first look")
+    assert not await has_turn(name, config), "nobody has given it one"
     await asyncio.to_thread(agent.end)
     assert "the toolkit leaves this node" in agent.log, agent.log[-3000:]
 

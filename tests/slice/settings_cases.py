@@ -176,6 +176,43 @@ async def components(live: Live) -> None:
         await live.eventually(gone, f"{component} is still there")
 
 
+@case("bootstrap.toolkit.runtimeConfig")
+async def runtime_config(live: Live) -> None:
+    await live.set(bootstrap={"toolkit": {"runtimeConfig": "Never"}})
+
+    async def told() -> bool:
+        path = resources.DAEMONSET.path(names.NAMESPACE, object_name("toolkit"))
+        spec = orjson.loads(await live.client.request("GET", path))["spec"]["template"]["spec"]
+        (runtime,) = (one for one in spec["containers"] if one["name"] == "runtime")
+        return "--runtime-config=Never" in runtime["args"]
+
+    await live.eventually(told, "the toolkit's pod is not told to leave the runtime's configuration alone")
+
+
+@case("bootstrap.toolkit.runtimeRestarts")
+async def runtime_restarts(live: Live) -> None:
+    """Of two nodes that wait for their turn one has it, and the other when more may have it at once."""
+    await live.set(bootstrap={"toolkit": {"runtimeRestarts": 1}})
+
+    def turns() -> list[str]:
+        found = ((one.name, one.status.runtime) for one in live.view.inventories)
+        return [name for name, runtime in found if runtime is not None and runtime.restart_allowed]
+
+    await live.fault(SICK, "runtime-waits")
+    await live.until(lambda: turns() == [SICK], lambda: f"{turns()} have their turn")
+    await live.fault(NODE, "runtime-waits")
+    await live.until(
+        lambda: (one := live.view.inventories.get(NODE)) is not None and one.status.runtime is not None,
+        lambda: f"nothing is recorded of the runtime of {NODE}",
+    )
+    assert turns() == [SICK]
+    await live.set(bootstrap={"toolkit": {"runtimeRestarts": 2}})
+    await live.until(lambda: sorted(turns()) == sorted((NODE, SICK)), lambda: f"{turns()} have their turn")
+    for node in (NODE, SICK):
+        await live.fault(node)
+    await live.until(lambda: turns() == [], lambda: f"{turns()} have their turn still")
+
+
 @case("bootstrap.monitoring.scrapePeriod")
 async def scrape_period(live: Live) -> None:
     await live.set(bootstrap={"monitoring": {"scrapePeriod": "50ms"}})

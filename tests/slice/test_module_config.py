@@ -30,8 +30,10 @@ def settings() -> set[str]:
 
     def leaves(schema: dict[str, Any], path: str) -> set[str]:
         parts = schema.get("properties")
-        if not parts or set(parts) == set(FIELDS) or "matchLabels" in parts:
+        if not parts or "matchLabels" in parts:
             return {path}
+        if set(FIELDS) <= set(parts):
+            return {path, *(f"{path}.{name}" for name in parts if name not in FIELDS)}
         return {leaf for name, part in parts.items() for leaf in leaves(part, f"{path}.{name}".lstrip("."))}
 
     return leaves(config_values(), "")

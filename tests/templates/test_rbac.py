@@ -99,6 +99,7 @@ MAY = {
     ],
     "gpu-nodeagent-toolkit": [
         ("get", "", "nodes", "", ANYWHERE, "x"),
+        ("get", GPU, "gpunodeinventories", "", ANYWHERE, "x"),
         ("get", "apps", "daemonsets", "", OURS, "gpu-toolkit"),
     ],
     "gpu-nodeagent-device-plugin": [
@@ -209,6 +210,8 @@ MAY_NOT = {
     "gpu-nodeagent-toolkit": [
         ("list", "", "nodes", "", ANYWHERE, ""),
         ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("list", GPU, "gpunodeinventories", "", ANYWHERE, ""),
+        ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
         ("get", "apps", "daemonsets", "", OURS, "gpu-dcgm"),
         ("patch", "apps", "daemonsets", "", OURS, "gpu-toolkit"),
         ("patch", NFD, "nodefeatures", "", OURS, "x"),

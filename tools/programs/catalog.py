@@ -146,7 +146,7 @@ NODE_UNITS: Final = (
     Unit("payload", "payload", ".", "", ("payload",)),
 )
 
-# A second containerd, for what configures it on a node: no real node runs it.
+# A second containerd and CRI-O, for what configures them on a node: no real node runs them.
 _CONTAINERD_2: Final = "github.com/containerd/containerd/v2"
 RUNTIME_UNITS: Final = (
     Unit(
@@ -156,6 +156,14 @@ RUNTIME_UNITS: Final = (
         _CONTAINERD_2,
         ("containerd2",),
         tags="no_btrfs,no_devmapper,no_zfs",
+    ),
+    Unit(
+        "crio",
+        "crio",
+        "github.com/cri-o/cri-o/cmd/crio",
+        "github.com/cri-o/cri-o",
+        ("crio",),
+        tags="containers_image_openpgp,exclude_graphdriver_btrfs,containers_image_ostree_stub",
     ),
 )
 

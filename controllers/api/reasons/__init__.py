@@ -31,6 +31,7 @@ from controllers.api.reasons import (
     pool,
     queued,
     readiness,
+    runtime,
     watching,
 )
 
@@ -50,7 +51,9 @@ def by_condition(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 SECTIONS: Final = {
     "node-inventory": inventory.ROWS,
-    "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + node_driver.ROWS + watching.ROWS + components.ROWS),
+    "node-bootstrap": by_condition(
+        readiness.ROWS + host.ROWS + runtime.ROWS + node_driver.ROWS + watching.ROWS + components.ROWS
+    ),
     "node-pools": node_pools.ROWS,
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + faulted.ROWS + configured.ROWS,
@@ -74,7 +77,7 @@ def _owners(*modules: ModuleType) -> Mapping[str, str]:
     return {kind: module.OWNER for module in modules for row in module.ROWS for kind in row.kinds.split()}
 
 
-NODE_OWNERS: Final = _owners(inventory, readiness, host, node_driver, watching, components, node_pools)
+NODE_OWNERS: Final = _owners(inventory, readiness, host, runtime, node_driver, watching, components, node_pools)
 """The field manager of each condition of a GPUNodeInventory."""
 DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""

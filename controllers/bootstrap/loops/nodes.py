@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from controllers.api.settings import Settings
     from controllers.bootstrap.disruption_budget import DisruptionBudget
+    from controllers.bootstrap.runtime_restarts import RuntimeRestarts
     from controllers.bootstrap.telemetry.monitor import HealthMonitor
     from controllers.bootstrap.world import World
     from controllers.runtime.plan import Action
@@ -30,15 +31,12 @@ class NodeReconciler:
         monitor: HealthMonitor,
         budget: DisruptionBudget,
         execute: Callable[[Iterable[Action]], Awaitable[None]],
+        *,
+        restarts: RuntimeRestarts,
     ) -> None:
         """`execute` carries a plan's actions out, and raises what the API server refuses."""
-        self._world, self._settings, self._monitor, self._budget, self._execute = (
-            world,
-            settings,
-            monitor,
-            budget,
-            execute,
-        )
+        self._world, self._settings, self._monitor = world, settings, monitor
+        self._budget, self._restarts, self._execute = budget, restarts, execute
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile one node; returns the seconds after which to look again."""
@@ -50,10 +48,11 @@ class NodeReconciler:
         self._monitor.remember(seen, health)
         # 3. Assess whether its cards may be in pools.
         found = assess(seen, health, settings, now, enabled=self._settings.enabled)
-        # 4. Ask the fuse whether it may leave service now.
+        # 4. Ask the fuse whether it may leave service now, and whose turn it is to restart its container runtime.
         held = self._budget.admit(name, found, now)
+        runtime = self._restarts.admit(name, found)
         # 5. Plan the writes.
-        made = plan(seen, found, held, self._monitor.limits, now)
+        made = plan(seen, found, held, self._monitor.limits, now, runtime=runtime)
         # 6. Execute them; warnings whose events were sent are not sent again.
         await self._execute(made.actions)
         self._monitor.acknowledge(health)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons, validation
-from controllers.api.components import EXPORTER
+from controllers.api.components import EXPORTER, TOOLKIT
 from controllers.api.conditions import Finding
+from controllers.api.reasons.runtime import RUNTIME_REASONS
 from controllers.bootstrap.readiness.driver import driver_not_there, newer_driver
 from controllers.bootstrap.readiness.node_state import report_name
+from controllers.bootstrap.readiness.runtime import runtime_of
 from controllers.components.build import object_name
 from controllers.domain.catalogue import is_older
 from controllers.domain.disruption_budget import BLIND
@@ -96,6 +98,8 @@ def component_check(state: NodeState, phase: Component, *, status: bool | None) 
     if phase.name in state.closed:
         message = f"{phase.name} does not run on node {state.name} while its driver is changed"
         return Finding(status, phase.not_ready, f"{message}; see driverWork of its GPUNodeInventory")
+    if phase.name == TOOLKIT and (told := _runtime(state, status=status)) is not None:
+        return told
     late = state.overdue and phase == state.blocking
     message = (
         f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.name)} is ready on node {state.name}"
@@ -103,6 +107,15 @@ def component_check(state: NodeState, phase: Component, *, status: bool | None) 
         f" see {_pods(state, phase.name)}"
     )
     return Finding(status, phase.overdue if late else phase.not_ready, message)
+
+
+def _runtime(state: NodeState, *, status: bool | None) -> Finding | None:
+    """What the toolkit's pod says of the container runtime, where that keeps it from being ready."""
+    found = runtime_of(state)
+    if found is None or found.state not in RUNTIME_REASONS:
+        return None
+    message = f"the container runtime of node {state.name}{f' ({found.kind})' if found.kind else ''}"
+    return Finding(status, RUNTIME_REASONS[found.state], f"{message}: {found.message or found.state}")
 
 
 def monitoring_check(state: NodeState) -> Finding | None:

@@ -14,6 +14,7 @@ from controllers.api.conditions import condition_for
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
+from controllers.api.runtime_state import AWAITING_TURN
 from controllers.bootstrap.health import plan as card_health
 from controllers.bootstrap.phases import Progress
 from controllers.bootstrap.readiness import conditions, events
@@ -27,6 +28,7 @@ from controllers.runtime.plan import Apply, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
+    from controllers.api.gpunodeinventory import ContainerRuntime
     from controllers.api.kube import Node
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.readiness.assess import Assessment
@@ -34,13 +36,21 @@ if TYPE_CHECKING:
     from controllers.bootstrap.views import ObservedNode
 
 RETRY = 15.0
-"""Seconds after which what a fuse holds is asked for again: others may have come back."""
+"""Seconds after which what a fuse holds, or has no turn yet, is asked for again: others may have come back."""
 
 
-def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits, now: float) -> Plan:
+def plan(
+    seen: ObservedNode,
+    found: Assessment | None,
+    held: str,
+    limits: Limits,
+    now: float,
+    *,
+    runtime: ContainerRuntime | None = None,
+) -> Plan:
     """Plan the writes that prepare the node step by step and record what is known of it.
 
-    `held`: why a fuse keeps the node in service; empty where none does.
+    `held`: why a fuse keeps the node in service; empty where none does. `runtime`: of its container runtime.
     """
     node = seen.node
     if node is not None and seen.inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
@@ -49,14 +59,15 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
         return Plan()
     draft = PlanBuilder()
     # The status first: what it says of a gate that opens is lost where only the gate is written.
-    pooling = _status(draft, found, held, now)
+    pooling = _status(draft, found, held, now, runtime)
     _gates(draft, found.node, found.progress)
     is_wanted = found.blocker is None or found.blocker.stage != "NotWanted"
     is_ready = pooling.status is True if is_wanted else None
     draft.add(*plan_conditions(found.node, is_ready, now, is_handed_over=found.state.driver.is_handed_over))
     health = found.state.health
     draft.add(*card_health.plan(seen, health, found.state.roles, limits, now))
-    for left in (found.requeue_after, health.requeue_after, RETRY if held else None):
+    waits = held or (runtime is not None and runtime.state == AWAITING_TURN)
+    for left in (found.requeue_after, health.requeue_after, RETRY if waits else None):
         if left is not None:
             draft.requeue_within(left)
     return draft.build()
@@ -76,7 +87,7 @@ def _gates(draft: PlanBuilder, node: Node, step: Progress) -> None:
         draft.add(write)
 
 
-def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Finding:
+def _status(draft: PlanBuilder, known: Assessment, held: str, now: float, runtime: ContainerRuntime | None) -> Finding:
     """Facts and conditions of the node, in one write; returns what ReadyForPooling says."""
     state, inventory, old = known.state, known.inventory, known.inventory.status
     blocker = known.blocker
@@ -99,12 +110,13 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Fin
         kept=kept,
     )
     software = software_of(known, driver)
-    facts = (driver, monitoring, bootstrap, frozenset(software))
-    if (old.driver, old.monitoring, old.bootstrap, frozenset(old.software)) == facts and all(
+    facts = (driver, runtime, monitoring, bootstrap, frozenset(software))
+    if (old.driver, old.runtime, old.monitoring, old.bootstrap, frozenset(old.software)) == facts and all(
         one in old.conditions for one in made
     ):
         return pooling
     status: dict[str, Any] = {"driver": to_json(driver)} if driver else {}
+    status |= {"runtime": to_json(runtime)} if runtime is not None else {}
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     status["software"] = [to_json(one) for one in software]
     about = ref(GPUNODEINVENTORY, inventory)

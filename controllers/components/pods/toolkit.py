@@ -84,7 +84,7 @@ def pod(given: Inputs) -> Json:
         "terminationGracePeriodSeconds": 420,
         # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
         "serviceAccountName": names.MANAGER_TOOLKIT,
-        "containers": [_installer(given.image, given.agent), _keeper(given.image, given.agent), _runtime(given.agent)],
+        "containers": [_installer(given.image, given.agent), _keeper(given.image, given.agent), _runtime(given)],
         "volumes": [*podspec.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
     }
 
@@ -128,14 +128,17 @@ def _keeper(image: str, agent: Agent) -> Json:
     }
 
 
-def _runtime(agent: Agent) -> Json:
+def _runtime(given: Inputs) -> Json:
     """The node agent's role `toolkit`, with the host's files, and its processes by the pod's hostPID."""
+    agent, chosen = given.agent, given.settings.container_toolkit.runtime_config
+    # The default is not said, so that a pod does not start anew for it.
+    more = () if chosen == "Auto" else (f"--runtime-config={chosen}",)
     return agent.reaching(
         {
             "name": "runtime",
             "image": agent.image,
             "command": ["python3", "-m", "nodeagent.toolkit"],
-            "args": [*LISTENS],
+            "args": [*LISTENS, *more],
             "env": [
                 node_name(),
                 *podspec.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),

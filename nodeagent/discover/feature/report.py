@@ -141,7 +141,8 @@ def _toolkit(toolkit: Toolkit | None) -> Observation:
         return Observation(unknown_fields=TOOLKIT_ATTRIBUTES)
     values = {"version": toolkit.version, "runtime_handler": toolkit.runtime_handler}
     known = {key: value for key, value in values.items() if value}
-    return Observation({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))
+    told = {"installed": str(toolkit.installed).lower(), **known, **toolkit.runtime}
+    return Observation(told, frozenset(toolkit.failed))
 
 
 def _system(system: System, bus: Bus) -> Observation:

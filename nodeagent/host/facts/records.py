@@ -153,6 +153,8 @@ class Toolkit:
     """The container runtime's handler that gives containers their cards: `nvidia`."""
     failed: tuple[str, ...] = ()
     """Of `version` and `runtime_handler`, what could not be seen, or not in the best place."""
+    runtime: Mapping[str, str] = field(default_factory=dict)
+    """What role `toolkit` found of the container runtime: its `runtime_kind`, `_state` and `_message`, where told."""
 
 
 @dataclass(frozen=True, slots=True)

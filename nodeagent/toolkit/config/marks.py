@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nodeagent.toolkit.config.effective import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nodeagent.toolkit.config.effective import Handler, Scalar, Table
 
@@ -100,6 +100,11 @@ def whole(version: int | None, plugin: str, handlers: Sequence[Handler], *, cdi:
     tables = [*([(path, {CDI: True})] if cdi else []), *_tables(path, handlers)]
     first = f"version = {version}\n" if version is not None else ""
     return f"{BEGIN}\n{first}" + "".join(_written(where, values) for where, values in tables) + END
+
+
+def owned(tables: Iterable[tuple[tuple[str, ...], Table]]) -> str:
+    """A file of our own with these tables, each with its place."""
+    return f"{BEGIN}\n" + "".join(_written(where, values) for where, values in tables) + END
 
 
 def wanted(before: Table, plugin: str, handlers: Sequence[Handler], *, cdi: bool) -> Table:

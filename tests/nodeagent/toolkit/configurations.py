@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodeagent.toolkit.config import plan, sources
 from nodeagent.toolkit.config.effective import plugin, version
+from tests.nodeagent.toolkit import as_met
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,3 +166,5 @@ CASES: dict[str, sources.Node] = {
     ),
     "deckhouse-v2": node((2, 1), {sources.MAIN: DECKHOUSE_2, sources.DECKHOUSE: DECKHOUSE_2}, deckhouse=True),
 }
+CASES |= {name: node((1, 7), {sources.MAIN: text}) for name, text in as_met.ONE.items()}
+CASES |= {name: node((2, 1), {sources.MAIN: text}) for name, text in as_met.TWO.items()}

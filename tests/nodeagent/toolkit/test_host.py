@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.toolkit import host
-from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.config.sources import ByHand, Refused
+from controllers.api.runtime_state import REFUSED
+from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
-from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
+from nodeagent.toolkit.keeper import Keeper
+from nodeagent.toolkit.kinds import containerd
+from nodeagent.toolkit.kinds.containerd import Containerd
+from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +37,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @contextmanager
-def served(root: Path, program: str, *flags: str) -> Iterator[Host]:
+def served(root: Path, program: str, *flags: str) -> Iterator[Containerd]:
     """A process of that name that listens where containerd would."""
     place = root / "run/containerd/containerd.sock"
     place.parent.mkdir(parents=True)
@@ -49,7 +51,7 @@ def served(root: Path, program: str, *flags: str) -> Iterator[Host]:
         while not answers(place):
             assert child.poll() is None
             time.sleep(0.02)
-        yield Host(root)
+        yield Containerd(root)
     finally:
         child.kill()
         child.wait()
@@ -97,34 +99,20 @@ def test_another_program_at_the_socket_is_named(short_path: Path) -> None:
         host.server()
 
 
-def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
-    (tmp_path / "run/crio").mkdir(parents=True)
-    (tmp_path / "run/crio/crio.sock").touch()
-
-    with pytest.raises(ByHand, match=r"crio\.sock \(CRI-O\)"):
-        Host(tmp_path).observe()
-    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
-    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
-    state = Keeper(Host(tmp_path)).reconcile()
-    assert state.phase == BY_HAND
-    assert state.phase in DONE, "or the node would wait for ever for what nobody does"
-
-
 def test_a_program_that_does_not_end_has_refused_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a busy node would remember for ever that its configuration cannot be read."""
     slow = tmp_path / "usr/bin/containerd"
     slow.parent.mkdir(parents=True)
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(host, "DUMP_SECONDS", 0.3)
+    monkeypatch.setattr(containerd, "DUMP_SECONDS", 0.3)
 
     with pytest.raises(RuntimeUnavailable, match=r"config default` did not end within 0\.3 s"):
-        Host(Path("/")).dump(Server(1, str(slow), str(tmp_path / "config.toml"), ""))
+        Containerd(Path("/")).dump(Server(1, str(slow), str(tmp_path / "config.toml"), ""))
 
 
 def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> None:
-    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
-    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    installed(tmp_path)
 
     state = Keeper(Host(tmp_path)).reconcile()
 

@@ -9,10 +9,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.keeper import BY_HAND, DONE, PHASES, READY
+from controllers.api.runtime_state import BY_HAND, READY, STATES
+from nodeagent.toolkit.state import DONE, PHASES
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
+from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
 def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
     assert set(DONE) == {READY, BY_HAND}
-    assert set(PHASES) > set(DONE)
+    assert set(PHASES) == set(STATES) > set(DONE)
 
 
 def test_a_pod_whose_runtime_cannot_be_told_is_alive_and_not_ready(tmp_path: Path) -> None:
-    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
-    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    installed(tmp_path)
     log = tmp_path / "log"
     command = [sys.executable, "-m", "nodeagent", "toolkit", "--root", str(tmp_path), "--node=x", "--health-port=0"]
     with log.open("wb") as out:

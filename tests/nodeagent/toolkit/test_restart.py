@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.api.runtime_state import AWAITING_RESTART, REVERTED
 from nodeagent.toolkit.config.plan import Change, Plan
 from nodeagent.toolkit.config.sources import MAIN, Node, Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack
-from nodeagent.toolkit.host import Host, Server
-from nodeagent.toolkit.keeper import DONE, REVERTED, WAITING, Keeper
+from nodeagent.toolkit.host import Server
+from nodeagent.toolkit.keeper import Keeper
+from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.restart import Timeouts
+from nodeagent.toolkit.state import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +38,7 @@ class Quiet:
         raise RuntimeUnavailable("nobody answers")
 
 
-class Bare(Host):
+class Bare(Containerd):
     """A host whose containerd is a process of the test's."""
 
     child: subprocess.Popen[bytes]
@@ -65,7 +68,7 @@ def restarted(bare: Bare, server: Server) -> Any:
     """What comes of a restart after a change of the file."""
     change = Change(MAIN, AS_IT_WAS, CHANGED)
     WayBack(bare).carry_out([change])
-    return Keeper(bare, SOON)._restarted(server, Node((1, 7), {}, {}), Plan((change,)))
+    return Keeper(bare, SOON)._taken_up(bare, server, Node((1, 7), {}, {}), Plan((change,)))
 
 
 def test_a_containerd_that_nothing_would_start_again_is_left_running_and_a_person_is_told(bare: Bare) -> None:
@@ -74,7 +77,7 @@ def test_a_containerd_that_nothing_would_start_again_is_left_running_and_a_perso
     state = restarted(bare, orphan)
 
     assert bare.child.poll() is None, "else the node had no runtime from now on"
-    assert (state.phase, "restart it by hand" in state.reason) == (WAITING, True)
+    assert (state.phase, "restart it by hand" in state.reason) == (AWAITING_RESTART, True)
     assert state.phase not in DONE, "the pod is not ready while the handlers are not known"
     assert bare.at(MAIN).read_bytes() == CHANGED
     assert not WayBack(bare).open, "the next look changes nothing, and the person's restart takes it"
@@ -103,7 +106,7 @@ def test_who_is_told_to_end_meanwhile_sees_the_restart_to_its_end(bare: Bare) ->
     change = Change(MAIN, AS_IT_WAS, CHANGED)
     WayBack(ending).carry_out([change])
 
-    state = keeper._restarted(ending.server(), Node((1, 7), {}, {}), Plan((change,)))
+    state = keeper._taken_up(ending, ending.server(), Node((1, 7), {}, {}), Plan((change,)))
 
     assert keeper.stopping.is_set()
     assert (state.phase, "look at it on the node" in state.reason) == (REVERTED, True)

@@ -1,0 +1,51 @@
+"""Which nodes may have their container runtime restarted now (`bootstrap.toolkit.runtimeRestarts`).
+
+A node asks by its state AwaitingTurn, and keeps its turn until it says another. One whose runtime did not come back
+with the handlers (Reverted) counts as well: what fails everywhere fails on a few nodes, and waits there for a person.
+In memory are only those whose status is not in the caches yet. Used from one event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.api.runtime_state import AWAITING_TURN, REVERTED
+from controllers.bootstrap.readiness.runtime import runtime_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.gpunodeinventory import ContainerRuntime
+    from controllers.bootstrap.readiness.assess import Assessment
+    from controllers.bootstrap.world import World
+
+
+class RuntimeRestarts:
+    """The turns of all nodes."""
+
+    def __init__(self, world: World, most: Callable[[], int]) -> None:
+        """`most` tells how many nodes may have their turn at once."""
+        self._world, self._most = world, most
+        self._allowed: set[str] = set()
+
+    def admit(self, node: str, found: Assessment | None) -> ContainerRuntime | None:
+        """What is to be recorded of a node's runtime, with its turn where it has one; None where nothing is known."""
+        told = runtime_of(found.state) if found is not None else None
+        if found is None or told is None or told.state != AWAITING_TURN:
+            self._allowed.discard(node)
+            return told
+        before = found.inventory.status.runtime
+        if (before is not None and before.restart_allowed) or node in self._allowed or self._is_room(node):
+            self._allowed.add(node)
+            return replace(told, restart_allowed=True)
+        return told
+
+    def _is_room(self, node: str) -> bool:
+        taken = {one.name for one in self._world.inventories if _takes(one.status.runtime)} | self._allowed
+        return len(taken - {node}) < self._most()
+
+
+def _takes(runtime: ContainerRuntime | None) -> bool:
+    """Whether a node has its turn, or has had it and failed."""
+    return runtime is not None and (runtime.restart_allowed is True or runtime.state == REVERTED)

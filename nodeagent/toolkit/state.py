@@ -1,0 +1,60 @@
+"""The states that a look at a node's container runtime comes to, and the file that tells others of the last one.
+
+The node agent's discovery reads the file on the host and puts it into the node's report. It lies below `/run`, so that
+a boot empties it. It says nothing of what stands in a configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controllers.api.runtime_state import (
+    AWAITING_NODE,
+    AWAITING_RESTART,
+    AWAITING_TOOLKIT,
+    AWAITING_TURN,
+    BY_HAND,
+    NOT_CONFIGURED,
+    READ_ONLY,
+    READY,
+    REFUSED,
+    REVERTED,
+    SILENT,
+)
+from nodeagent.host.toolkit import RUNTIME_STATE
+from nodeagent.toolkit import disk
+
+if TYPE_CHECKING:
+    from nodeagent.toolkit.host import Host
+
+PHASES: Final = (
+    *(READY, AWAITING_TOOLKIT, AWAITING_NODE, AWAITING_TURN, AWAITING_RESTART),
+    *(BY_HAND, NOT_CONFIGURED, READ_ONLY, REFUSED, REVERTED, SILENT),
+)
+DONE: Final = (READY, BY_HAND)
+"""In which nothing more is to be done here: whether containers get cards the validator says."""
+STATE_FILE: Final = f"/{RUNTIME_STATE}"
+"""On the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a look came to."""
+
+    phase: str
+    reason: str = ""
+    kind: str = ""
+    """The runtime's kind, as people call it; empty where that is not known."""
+
+
+def tell(host: Host, state: State | None) -> None:
+    """Write the file, where it says something else; None takes it away. Raises OSError."""
+    path = host.at(STATE_FILE)
+    if state is None:
+        disk.remove(path)
+        return
+    content = json.dumps({"state": state.phase, "kind": state.kind, "reason": state.reason}).encode()
+    if not path.exists() or path.read_bytes() != content:
+        disk.write(path, content)

@@ -1,0 +1,48 @@
+"""Whether it is the node's turn to have its container runtime restarted: its GPUNodeInventory says so.
+
+gpu-bootstrap-controller gives turns to a few nodes at a time. Who cannot be asked has given none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controllers.api import names
+from controllers.api.resources import GPUNODEINVENTORY
+from controllers.runtime.client import Client
+from controllers.runtime.errors import NotFound, RuntimeFault
+from nodeagent.toolkit.leaving import ASK_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+log = structlog.get_logger()
+
+
+async def has_turn(node: str, kubeconfig: Path | None) -> bool:
+    """Whether the node's runtime may be restarted now."""
+    try:
+        client = await Client.connect(kubeconfig, user_agent=names.MANAGER_TOOLKIT, connections=1)
+    except RuntimeFault as error:
+        log.warning("nobody can be asked whether the runtime may be restarted; it is not", why=str(error))
+        return False
+    client.timeout = ASK_SECONDS
+    try:
+        return allows(json.loads(await client.get(GPUNODEINVENTORY, node, None)))
+    except NotFound:
+        return False
+    except RuntimeFault as error:
+        log.warning("the API server does not say whether the runtime may be restarted; it is not", why=str(error))
+        return False
+    finally:
+        await client.close()
+
+
+def allows(inventory: dict[str, Any]) -> bool:
+    """Whether a GPUNodeInventory says that it is its node's turn."""
+    runtime = (inventory.get("status") or {}).get("runtime") or {}
+    return runtime.get("restartAllowed") is True
