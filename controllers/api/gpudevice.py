@@ -304,7 +304,7 @@ class GPUDeviceStatus:
     foreign_allocations: Annotated[tuple[ForeignAllocation, ...], Field(max_length=64), Atomic] = ()
     """Who has the card by resources that are not the module's: while there is one, the card is offered to nobody."""
     history: Annotated[tuple[Tenancy, ...], Field(max_length=HISTORY_MAX), Atomic] = ()
-    """Pods that had the card, the newest last; of pools in mode TimeSlice none."""
+    """Pods that had the card, the newest last; of pools whose cards are shared none."""
     mig_apply: MigApply | None = None
     """Result of the last MIG work."""
     mps: MpsDaemon | None = None
