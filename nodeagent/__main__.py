@@ -10,6 +10,7 @@ ROLES = {
     "validate": "nodeagent.validate.__main__",
     "device-plugin": "nodeagent.deviceplugin.__main__",
     "mig-manager": "nodeagent.mig.__main__",
+    "mps": "nodeagent.mps.__main__",
     "toolkit": "nodeagent.toolkit.__main__",
     "driver": "nodeagent.driver.__main__",
 }

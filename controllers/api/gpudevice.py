@@ -150,6 +150,18 @@ class MigApply:
 
 
 @record
+class MpsDaemon:
+    """The MPS control daemon of a card, as its node's device plugin sees it."""
+
+    pool: str
+    """Pool whose daemon it is."""
+    phase: Literal["Ready", "Down", "Stopping"]
+    """Ready: it answers with the pool's limits. Down: it does not, and the card is not offered. Stopping: it leaves."""
+    reason: Annotated[str | None, Field(max_length=1024)] = None
+    """Why it is not Ready."""
+
+
+@record
 class Pci:
     """The card's place on the bus and its identifiers, lower-case hexadecimal."""
 
@@ -296,9 +308,11 @@ class GPUDeviceStatus:
     foreign_allocations: Annotated[tuple[ForeignAllocation, ...], Field(max_length=64), Atomic] = ()
     """Who has the card by resources that are not the module's: while there is one, the card is offered to nobody."""
     history: Annotated[tuple[Tenancy, ...], Field(max_length=HISTORY_MAX), Atomic] = ()
-    """Pods that had the card, the newest last; of pools in mode TimeSlice none."""
+    """Pods that had the card, the newest last; of pools whose cards are shared none."""
     mig_apply: MigApply | None = None
     """Result of the last MIG work."""
+    mps: MpsDaemon | None = None
+    """MPS control daemon of the card; absent while none runs there, and compute mode is the driver's own again."""
     hardware: Hardware | None = None
     """What the card is."""
     health: DeviceHealth | None = None

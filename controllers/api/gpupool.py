@@ -15,12 +15,16 @@ from controllers.api.queue import Queue, QueueStatus
 from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
 from controllers.api.selector import LabelSelector
 
-Unit = Literal["card", "mig-partition", "timeslice"]
-Mode = Literal["Exclusive", "MIG", "TimeSlice"]
+Unit = Literal["card", "mig-partition", "timeslice", "mps"]
+Mode = Literal["Exclusive", "MIG", "TimeSlice", "MPS"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 MIG_PROFILE = "^(all-)?[1-9][0-9]*g\\.[0-9]+gb([+.](me|gfx|me\\.all)|-me)?$"
 """The spellings of the catalogue's `canonical_profile`, in lower case; compute instances (1c.3g.20gb) are none."""
+MPS_CLIENTS_MAX = 48
+"""Clients that one MPS server of NVIDIA's serves on a card."""
+MPS_MEMORY = "^(Equal|[1-9][0-9]{0,6}(Mi|Gi))$"
+MPS_THREADS = "^(Equal|([1-9][0-9]?|100)%)$"
 RANGE = "^[0-9]{1,4}(-[0-9]{1,4})?$"
 """Positions, as `0` or `0-3`."""
 RANGE_RULES = rules(
@@ -49,7 +53,14 @@ TOLERATION_RULES = rules(
         "tolerationSeconds needs effect NoExecute: only that evicts pods",
     ),
 )
-UNIT_OF_MODE: dict[str, Unit] = {"Exclusive": "card", "MIG": "mig-partition", "TimeSlice": "timeslice"}
+UNIT_OF_MODE: dict[str, Unit] = {
+    "Exclusive": "card",
+    "MIG": "mig-partition",
+    "TimeSlice": "timeslice",
+    "MPS": "mps",
+}
+EQUAL = "Equal"
+"""A share of mode MPS: what a card has, divided by its clients."""
 
 
 @record
@@ -122,17 +133,31 @@ class TimeSlice:
 
 
 @record
+class MpsShares:
+    """Sharing a card at one time: what NVIDIA's Multi-Process Service lets each client have."""
+
+    clients: Annotated[int, Field(ge=2, le=MPS_CLIENTS_MAX)] = 8
+    """Containers that may share one card."""
+    memory: Annotated[str, Field(pattern=MPS_MEMORY)] = EQUAL
+    """Most of the card's memory that one client may have: Equal, or a quantity such as 4Gi."""
+    threads: Annotated[str, Field(pattern=MPS_THREADS)] = EQUAL
+    """Most of the card's threads that one client may use at a time: Equal, or a percentage such as 25%."""
+
+
+@record
 class AllocationSpec:
     """How a card is handed out. Blocks of other modes are ignored."""
 
     mode: Mode = "Exclusive"
-    """Whole cards, MIG instances or time slices."""
+    """Whole cards, MIG instances, time slices or clients of MPS."""
     max_devices_per_node: Annotated[int | None, Field(ge=1)] = None
     """Most cards of one node."""
     mig_profile: Annotated[str | None, Field(pattern=MIG_PROFILE)] = None
     """MIG profile, such as 1g.10gb; required in mode MIG."""
     time_slice: TimeSlice | None = None
     """Settings of mode TimeSlice."""
+    mps: MpsShares | None = None
+    """Settings of mode MPS."""
 
 
 @record
@@ -384,9 +409,10 @@ POOL_RULES = rules(
         "!has(self.spec.resource) || !has(self.spec.resource.unit) || self.spec.resource.unit =="
         " (!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
         " || self.spec.allocation.mode == 'Exclusive' ? 'card'"
-        " : self.spec.allocation.mode == 'MIG' ? 'mig-partition' : 'timeslice')",
+        " : self.spec.allocation.mode == 'MIG' ? 'mig-partition'"
+        " : self.spec.allocation.mode == 'MPS' ? 'mps' : 'timeslice')",
         f"{names.IMMUTABLE_FIELD}: spec.resource.unit follows spec.allocation.mode (Exclusive: card,"
-        " MIG: mig-partition, TimeSlice: timeslice); leave it out to get that",
+        " MIG: mig-partition, TimeSlice: timeslice, MPS: mps); leave it out to get that",
     ),
     (
         "!has(self.spec.allocation) || !has(self.spec.allocation.mode)"

@@ -192,6 +192,11 @@ def mig_manager(pool: str) -> str:
     return f"gpu-mig-manager-{pool}"
 
 
+def mps(pool: str) -> str:
+    """The name of a pool's DaemonSet of MPS control daemons."""
+    return f"gpu-mps-{pool}"
+
+
 def mig_layout(node: str) -> str:
     """The name of the ConfigMap with a node's MIG layout, shortened with a hash where it would be too long."""
     name = f"gpu-mig-layout-{node}"
@@ -230,6 +235,8 @@ REASON_NODE_GONE: Final = "NodeGone"
 """InventoryIncomplete of a card whose Node was deleted, and of which something is remembered."""
 REASON_NOT_RECOGNISED: Final = "NotRecognised"
 """InventoryIncomplete of such a card whose node is back, until a report names its uuid in its place."""
+MPS_DOWN: Final = "MpsDown"
+"""Of a card whose MPS control daemon does not serve."""
 REASON_AWAITING_WITHDRAWAL: Final = "AwaitingWithdrawal"
 """Configured of a card that is not to be offered, and that its node's plugin still offers; no new pod gets it."""
 REASON_VENDOR_NOT_SERVED: Final = "VendorNotServed"

@@ -46,7 +46,7 @@ OWNED: Final = (
             names.MANAGER_BOOTSTRAP: ("health", "fault", "faultEnd"),
             names.MANAGER_POOL: ("poolRef", "autoAttach", "offer", "state", "reservations", "history"),
             names.MANAGER_ADMISSION: ("state", "reservations"),
-            names.MANAGER_PLUGIN: ("published", "allocations", "foreignAllocations"),
+            names.MANAGER_PLUGIN: ("published", "allocations", "foreignAllocations", "mps"),
             names.MANAGER_MIG: ("migApply",),
         },
         reasons.DEVICE_OWNERS,

@@ -20,6 +20,10 @@ ON_EVERY_NODE: Final = {
 """Of pods that belong to a node and not to who uses it."""
 
 
+ROLLING: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+ON_DELETE: Final = {"type": "OnDelete"}
+
+
 def module_labels(component: str, **more: str) -> dict[str, str]:
     """Labels of what belongs to a component: the module's and the component's name, and `more` by their keys."""
     return {
@@ -37,16 +41,18 @@ def build_daemonset(
     *,
     annotations: Mapping[str, str] | None = None,
     owners: Sequence[Json] = (),
+    on_delete: bool = False,
 ) -> Json:
     """The whole object but for its name and namespace, with the hash of its spec.
 
     `labels` are those of the DaemonSet and its pods but for the one of its name; `annotations` those of its pods.
+    `on_delete`: a pod stays as it is until somebody deletes it, for whoever would end with it.
     """
     marked = {**labels, names.LABEL_APP: name}
     template: Json = {"labels": dict(marked)} | ({"annotations": dict(annotations)} if annotations else {})
     spec = {
         "selector": {"matchLabels": {names.LABEL_APP: name}},
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "updateStrategy": ON_DELETE if on_delete else ROLLING,
         "revisionHistoryLimit": 2,
         "template": {"metadata": template, "spec": pod},
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.api.gpupool import AllocationSpec, TimeSlice
+from controllers.api.gpupool import AllocationSpec, MpsShares, TimeSlice
 from controllers.domain import mig
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ def layout(allocation: AllocationSpec) -> AllocationSpec:
     match allocation.mode:
         case "TimeSlice":
             return AllocationSpec(mode="TimeSlice", time_slice=allocation.time_slice or TimeSlice())
+        case "MPS":
+            return AllocationSpec(mode="MPS", mps=allocation.mps or MpsShares())
         case "MIG":
             return AllocationSpec(mode="MIG", mig_profile=allocation.mig_profile)
         case _:
@@ -48,11 +50,18 @@ def slots_under(device: GPUDevice | None, allocation: AllocationSpec) -> int:
     match allocation.mode:
         case "TimeSlice":
             return (allocation.time_slice or TimeSlice()).max_slices_per_device
+        case "MPS":
+            return (allocation.mps or MpsShares()).clients
         case "MIG":
             card = mig.card_of(device) if device is not None else None
             return mig.slots_of(card, allocation.mig_profile or "").count if card is not None else 0
         case _:
             return 1
+
+
+def is_shared(allocation: AllocationSpec) -> bool:
+    """Whether pods have a card together, with its memory and its errors: one has many tenants, at one time."""
+    return allocation.mode in ("TimeSlice", "MPS")
 
 
 def explain_mig_mismatch(pool: GPUPool, device: GPUDevice) -> str | None:
@@ -70,6 +79,9 @@ def spelled(allocation: AllocationSpec) -> str:
     match allocation.mode:
         case "TimeSlice":
             return f"TimeSlice ({(allocation.time_slice or TimeSlice()).max_slices_per_device} slots a card)"
+        case "MPS":
+            shares = allocation.mps or MpsShares()
+            return f"MPS ({shares.clients} clients a card, memory {shares.memory}, threads {shares.threads})"
         case "MIG":
             return f"MIG ({allocation.mig_profile})"
         case _:

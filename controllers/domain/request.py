@@ -92,6 +92,12 @@ def lasting(spec: PodSpec) -> dict[str, int]:
     return _together(spec, _asks)
 
 
+def largest(spec: PodSpec, pool: str) -> int:
+    """Most units of a pool that one container asks for, ordinary init containers among them; raises ValueError."""
+    containers = (*spec.init_containers, *spec.containers)
+    return max((_asks(container).get(pool, 0) for container in containers), default=0)
+
+
 def _together(spec: PodSpec, asks: Callable[[Container], dict[str, int]]) -> dict[str, int]:
     if not spec.init_containers and len(spec.containers) == 1:
         return asks(spec.containers[0])  # nearly all: a queue of thousands is counted several times a second

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-UNITS = {"Exclusive": "card", "MIG": "MIG instance", "TimeSlice": "time slice"}
+UNITS = {"Exclusive": "card", "MIG": "MIG instance", "TimeSlice": "time slice", "MPS": "MPS client"}
 
 
 def span(length: float) -> str:

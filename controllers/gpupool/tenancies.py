@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.gpudevice import HISTORY_MAX, Tenancy
-from controllers.domain.allocation import applied
+from controllers.domain.allocation import applied, is_shared
 from controllers.domain.clock import stamp
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Tenancies:
     def _is_shared(self, pool: str) -> bool:
         """Whether a card has so many tenants that a write for each would be too many."""
         found = self._find_pool(pool)
-        return found is not None and applied(found).mode == "TimeSlice"
+        return found is not None and is_shared(applied(found))
 
     def _forget_recorded(self, device: GPUDevice) -> None:
         tenants, history = self._cards.get(device.name, {}), device.status.history

@@ -99,6 +99,7 @@ class ObservedPool:
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None
+    mps: DaemonSet | None = None
     maybe_in_use: frozenset[str] = frozenset()
     """Unassigned cards (inventoryIDs) that may still be allocated to a bound pod, as far as kubelet reports."""
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)

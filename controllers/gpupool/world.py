@@ -62,7 +62,7 @@ class World(Caches):
         for node in coming:
             here = self.devices.by(BY_NODE, node)
             places.update(zip((device.name for device in here), positions(here), strict=True))
-        made = (names.plugin_object(name), names.mig_manager(name))
+        made = (names.plugin_object(name), names.mig_manager(name), names.mps(name))
         return ObservedPool(
             pool=pool,
             members=members,
@@ -75,6 +75,7 @@ class World(Caches):
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
+            mps=self.daemonsets.get(f"{names.NAMESPACE}/{names.mps(name)}"),
             maybe_in_use=frozenset(card for node in coming for card in self._maybe_in_use(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
@@ -109,6 +110,7 @@ class World(Caches):
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
+            mps=self.daemonsets.get(f"{names.NAMESPACE}/{names.mps(name)}"),
         )
 
     def node(self, name: str) -> ObservedNode:

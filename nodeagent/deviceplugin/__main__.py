@@ -84,6 +84,12 @@ def parser() -> argparse.ArgumentParser:
         default=Path(env.get("HOST_DEV") or "/dev"),
         help="where the host's device nodes can be seen (default: HOST_DEV, else /dev)",
     )
+    group.add_argument(
+        "--mps-dir",
+        type=Path,
+        default=Path(env["MPS_DIR"]) if env.get("MPS_DIR") else None,
+        help="the pool's folder of MPS on the host, where there is one (default: MPS_DIR, else none)",
+    )
     add_path_flags(made)
     add_timing(made, "--check-period", 1.0, "between two looks at the bus and at the sockets")
     made.set_defaults(driver_period=DRIVER_PERIOD)
@@ -103,7 +109,11 @@ def make_scanner(args: argparse.Namespace) -> NodeScanner:
     where = host_paths(args)
     folders = tuple(args.cdi_dir or (where.root / folder for folder in CDI_DIRS))
     return NodeScanner(
-        where, args.dev, folders, DriverProbe(where.library_roots, Timing(args.driver_period, args.driver_deadline))
+        where,
+        args.dev,
+        folders,
+        DriverProbe(where.library_roots, Timing(args.driver_period, args.driver_deadline)),
+        mps=args.mps_dir,
     )
 
 

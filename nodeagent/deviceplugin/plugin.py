@@ -9,6 +9,7 @@ pool's socket is ours.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -155,6 +156,8 @@ class Plugin:
         await self.service.show(offers.listing(self.pool, cards, asked, seen, foreign))
         await self.executor.execute(decide.writes(cards, basis, foreign))
         await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
+        # Last of all: a card that is to lose its daemon is offered to nobody by now, and the cluster knows.
+        await self.scanner.want_daemons(decide.daemons(list(self.caches.cards), basis, time.time()))
 
     def _desired_offer(self) -> DesiredOffer:
         asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)

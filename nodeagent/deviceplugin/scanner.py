@@ -18,7 +18,7 @@ from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin.devices import cdi
 from nodeagent.deviceplugin.devices.allocate import CAPABILITIES, SHARED_NODES
 from nodeagent.deviceplugin.devices.records import NodeScan
-from nodeagent.host import procfs, sysfs
+from nodeagent.host import mpsfiles, procfs, sysfs
 from nodeagent.host.hostfiles import Reader, text
 from nodeagent.host.runtimes import configurations
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from nodeagent.host.driver_probe import DriverAnswer, DriverProbe
     from nodeagent.host.facts.records import Driver, MigDevice
+    from nodeagent.host.mpsfiles import WantedDaemon
     from nodeagent.host.paths import HostPaths
 
 log = structlog.get_logger()
@@ -55,6 +56,8 @@ class NodeScanner:
     probe: DriverProbe
     slow_period: float = 10.0
     """Seconds between two looks at what changes seldom."""
+    mps: Path | None = None
+    """The folder of the pool's MPS role; None in other modes."""
     runtime: str = ""
     """The container runtime, as the Node tells it."""
     _slow: NodeScan = field(default_factory=NodeScan, init=False)
@@ -75,7 +78,18 @@ class NodeScanner:
         seen = replace(self._slow, unresponsive=silent, lost=sysfs.lost(self.paths.sys, cards))
         # Without what was told earlier, a card that falls silent would leave kubelet's list instead of being ill in it.
         self._reports = {a: told for a, told in self._reports.items() if ask and cards.get(a) in ("", told.uuid)}
+        if self.mps is not None:
+            seen = replace(seen, daemons=await asyncio.to_thread(mpsfiles.read_state, self.mps))
         return _with_instances(seen, self._reports)
+
+    async def want_daemons(self, cards: Mapping[str, WantedDaemon]) -> None:
+        """Tell the pool's MPS role, where there is one, what is wanted of its cards."""
+        if self.mps is None:
+            return
+        try:
+            await asyncio.to_thread(mpsfiles.write_wanted, self.mps, cards)
+        except OSError as error:
+            log.warning("the MPS role cannot be told", path=str(self.mps), why=error.strerror or str(error))
 
     def rescan(self) -> None:
         """Read everything anew at the next look."""

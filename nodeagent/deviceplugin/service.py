@@ -195,5 +195,6 @@ def _container(given: ContainerDevices) -> pb.ContainerAllocateResponse:
     return pb.ContainerAllocateResponse(
         envs=given.environment,
         devices=[pb.DeviceSpec(container_path=path, host_path=path, permissions="rw") for path in given.nodes],
+        mounts=[pb.Mount(host_path=path, container_path=place) for path, place in given.mounts],
         cdi_devices=[pb.CDIDevice(name=name) for name in given.cdi],
     )

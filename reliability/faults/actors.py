@@ -77,7 +77,7 @@ class Actors:
 
     async def allocation(self, pool: str, **allocation: Any) -> None:
         """Ask for another way to give a pool's cards."""
-        empty = {"timeSlice": None, "migProfile": None, "maxDevicesPerNode": None}
+        empty = {"timeSlice": None, "mps": None, "migProfile": None, "maxDevicesPerNode": None}
         body = {"spec": {"allocation": empty | allocation}}
         await self._act(lambda: self._client.merge(resources.GPUPOOL, pool, body, manager=MANAGER))
 

@@ -69,6 +69,7 @@ class Cluster:
         self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
         self.pods.index("gfd", lambda pod: [pod.node] if pod.node and _is_gfd(pod) else [])
         self.pods.index("plugin", lambda pod: [pod.node] if pod.node and plugin_pool(pod) else [])
+        self.pods.index("mps", lambda pod: [pod.node] if pod.node and mps_pool(pod) else [])
         self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
         self.pods.index("mig", lambda pod: [pod.node] if pod.node and mig_pool(pod) else [])
         self.pods.index("operand", lambda pod: [pod.node] if pod.node and pod.component else [])
@@ -166,6 +167,10 @@ class Cluster:
         pools = {plugin_pool(pod) for pod in self.pods.by("plugin", node) if pod.ready}
         return {pool: self._wish(pool) for pool in sorted(pools)}
 
+    def sharing(self, node: str) -> frozenset[str]:
+        """Pools whose MPS role runs there."""
+        return frozenset(mps_pool(pod) for pod in self.pods.by("mps", node) if pod.started)
+
     def _wish(self, pool: str) -> DesiredOffer:
         """As the pool's plugins read it; a ConfigMap that has not changed is read once for all nodes."""
         configmaps = self.configmaps.by("pool", pool)
@@ -185,6 +190,11 @@ def plugin_pool(pod: Pod) -> str:
 def mig_pool(pod: Pod) -> str:
     """The pool whose MIG manager a pod is."""
     return _pool(pod, api.mig_manager(""))
+
+
+def mps_pool(pod: Pod) -> str:
+    """The pool whose MPS control daemons a pod has."""
+    return _pool(pod, api.mps(""))
 
 
 def _pool(pod: Pod, prefix: str) -> str:
@@ -239,7 +249,7 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
             wakes.nfd(name)
         if any(mig_pool(pod) or pod.component in HOLDING_GPU_OPEN for pod in pods):
             wakes.mig(name)
-        if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):
+        if any(plugin_pool(pod) or mps_pool(pod) or kubelet.asks(pod) for pod in pods):
             wakes.plugin(name)
 
 

@@ -47,6 +47,7 @@ What runs on the node:
                             value of the pods' label `gpu.deckhouse.io/component`
     no-agent                the pod of `nodeagent discover` is not ready, and says nothing new
     mig-fails:<address>     the driver does not divide the card: the MIG manager says what its program said
+    mps-dies:<address>      the card's MPS control daemon dies, and does not come up again
     mig-slow:<address>=<seconds>
                             the MIG manager takes so long to change the card
     held:<address>          pod `elsewhere/holder` has the card by nvidia.com/gpu, which another device plugin gave it;
@@ -87,7 +88,7 @@ SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
 _FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "runtime-waits", "no-fabric", "no-ack", "no-agent")
-_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "held")
+_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "mps-dies", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 DRIVER_KINDS: Final = frozenset(
     (
@@ -154,6 +155,8 @@ class Faults:
     """Cards that a pod has by another device plugin's resource."""
     mig_fails: frozenset[str] = frozenset()
     """Cards that cannot be divided anew."""
+    mps_dies: frozenset[str] = frozenset()
+    """Cards whose MPS control daemon dies."""
     mig_slow: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Seconds that it takes to divide a card."""
     image_driver: frozenset[tuple[str, str]] = frozenset()
@@ -194,6 +197,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
         signs=_signs(cards.values()),
         held=named("held"),
         mig_fails=named("mig-fails"),
+        mps_dies=named("mps-dies"),
         mig_slow=MappingProxyType({where: number for kind, where, number in cards.values() if kind == "mig-slow"}),
         image_driver=frozenset(drivers.values()),
         unknown=tuple(word for word in words if word not in known),

@@ -10,6 +10,8 @@ SHAPE: Final = "sim.gpu.deckhouse.io/shape"
 """Annotation that names the node's shape in the catalogue."""
 FAULT: Final = "sim.gpu.deckhouse.io/fault"
 """Annotation with faults; see `sim.nodes.faults`."""
+MPS: Final = "sim.gpu.deckhouse.io/mps"
+"""Annotation with the MPS control daemons of its cards, by pool: cards in compute mode EXCLUSIVE_PROCESS."""
 MIG: Final = "sim.gpu.deckhouse.io/mig"
 """Annotation with the cards that are in MIG mode: `{"0000:17:00.0": {"1g.10gb": 7}}`. It is their own state, which
 no program's end undoes; without it no card is divided."""

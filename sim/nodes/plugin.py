@@ -8,6 +8,7 @@ from controllers.api import names as api
 from nodeagent.deviceplugin.devices import offers
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import ContainerHolding, NodeScan
+from nodeagent.host.mpsfiles import Daemons
 from sim.nodes import nvml
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 HOLDER: Final = ("elsewhere", "holder", "main")
 """Namespace, pod and container that has a card by another device plugin's resource."""
+NO_DAEMONS: Final = Daemons()
 FOREIGN: Final = "nvidia.com/gpu"
 
 
@@ -30,11 +32,13 @@ def pool_of(configmap: ConfigMap) -> str:
     return configmap.metadata.labels.get(api.LABEL_POOL) or configmap.name.removeprefix(prefix)
 
 
-def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: DesiredOffer) -> NodeScan:
+def seen(
+    node: str, machine: Machine, cards: Iterable[GPUDevice], asked: DesiredOffer, daemons: Daemons = NO_DAEMONS
+) -> NodeScan:
     """What a pool's plugin sees there; a driver that is not loaded told of MIG instances earlier."""
     lost = frozenset(map(offers.address, cards)) - {card.address for card in machine.cards} - {""}
     if machine.software is None or not offers.asks_driver(asked):
-        return NodeScan(lost=lost)
+        return NodeScan(lost=lost, daemons=daemons)
     told = nvml.driver(node, machine, machine.software).cards.values()
     instances = {card.address: card.mig_devices for card in told if card.mig_enabled is not None}
     if machine.driver:

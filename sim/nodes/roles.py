@@ -8,6 +8,7 @@ bound to their node.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
 from nodeagent.deviceplugin.devices import decide, offers
 from nodeagent.deviceplugin.devices.records import ForeignUsage, Holdings
-from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
+from sim.nodes import discover, gfd, kubelet, mps, names, nfd, plugin, rule
 from sim.nodes.report import digest
 from tools.errors import UserError
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from nodeagent.deviceplugin.devices.records import Listed, NodeScan
+    from nodeagent.host.mpsfiles import WantedDaemon
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
     from sim.nodes.machine import Machine
@@ -116,12 +118,15 @@ class Roles:
             self._writes.forget(name)
             return
         machine, cards = self._machine(node), self._cluster.devices.by("node", name)
+        alive = self._cluster.sharing(name)
         situations = {
-            pool: _situation(pool, node, machine, cards, asked) for pool, asked in self._cluster.wishes(name).items()
+            pool: _situation(pool, node, machine, cards, asked, alive=alive)
+            for pool, asked in self._cluster.wishes(name).items()
         }
         lists = _lists(cards, situations)
         await self._resources(node, lists)
         if not situations:
+            await self._share(node, machine, {}, alive)
             return
         bound = self._cluster.pods.by("gpu", name)
         held = Holdings(kubelet.holdings(cards, bound, lists), plugin.foreign(cards, machine.faults.held))
@@ -132,7 +137,32 @@ class Roles:
             basis = decide.Basis(pool, asked, seen, held, pods)
             foreign = DEAF if machine.faults.silent_plugin else decide.foreign(cards, basis)
             await self._writes.guarded(executor.execute(decide.writes(cards, basis, foreign)), name)
-        await self._resources(node, _lists(self._cluster.devices.by("node", name), situations))
+        cards = self._cluster.devices.by("node", name)
+        await self._resources(node, _lists(cards, situations))
+        wanted = {
+            pool: decide.daemons(cards, decide.Basis(pool, *situation, held, pods), time.time())
+            for pool, situation in situations.items()
+        }
+        await self._share(node, machine, wanted, alive)
+
+    async def _share(
+        self, node: Node, machine: Machine, wanted: Mapping[str, Mapping[str, WantedDaemon]], alive: frozenset[str]
+    ) -> None:
+        """Play the MPS roles: start and end control daemons, which a change of the Node tells the plugins of."""
+        states = mps.held(node.metadata.annotations)
+        by_address = {offers.address(card): offers.uuid(card) for card in self._cluster.devices.by("node", node.name)}
+        dead = {by_address.get(address, "") for address in machine.faults.mps_dies}
+        made = {
+            # Where a pool's plugin says nothing, all stays as it is while the role runs.
+            pool: mps.turn(states.get(pool, {}), wanted.get(pool, _as_they_are(states, pool)), alive=runs, dead=dead)
+            for pool in {*states, *wanted}
+            for runs in (pool in alive,)
+        }
+        if (text := mps.text(made)) == mps.text(states):
+            return
+        body = {"metadata": {"uid": node.metadata.uid, "annotations": {names.MPS: text}}}
+        answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
+        self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     def _machine(self, node: Node) -> Machine:
         try:
@@ -167,13 +197,19 @@ class Roles:
 
 
 def _situation(
-    pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: DesiredOffer
+    pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: DesiredOffer, *, alive: frozenset[str]
 ) -> tuple[DesiredOffer, NodeScan]:
     """What a pool's plugin goes by: what it is asked, and what it sees."""
+    daemons = mps.seen(pool, node.metadata.annotations, alive)
     if machine.faults.silent_plugin:
         deaf = plugin.deaf(pool, cards)
-        return deaf, replace(plugin.seen(node.name, machine, cards, deaf), lost=frozenset())
-    return asked, plugin.seen(node.name, machine, cards, asked)
+        return deaf, replace(plugin.seen(node.name, machine, cards, deaf, daemons), lost=frozenset())
+    return asked, plugin.seen(node.name, machine, cards, asked, daemons)
+
+
+def _as_they_are(states: Mapping[str, mps.States], pool: str) -> dict[str, WantedDaemon]:
+    """The daemons that a pool has, as what is wanted."""
+    return {uuid: one.wanted for uuid, one in states.get(pool, {}).items() if one.wanted is not None}
 
 
 def _lists(

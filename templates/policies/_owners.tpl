@@ -15,7 +15,7 @@ gpudevices:
   gpu-admission-webhook:
     fields: [state, reservations]
   gpu-nodeagent-device-plugin:
-    fields: [published, allocations, foreignAllocations]
+    fields: [published, allocations, foreignAllocations, mps]
   gpu-nodeagent-mig:
     fields: [migApply]
 gpunodeinventories:

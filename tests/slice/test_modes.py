@@ -28,7 +28,7 @@ def cards_of(people: People, node: str) -> list[str]:
 
 async def ask(people: People, pool: str, allocation: dict[str, Any]) -> None:
     """The administrator changes the mode; blocks of the old one go."""
-    empty = {"timeSlice": None, "migProfile": None, "maxDevicesPerNode": None}
+    empty = {"timeSlice": None, "mps": None, "migProfile": None, "maxDevicesPerNode": None}
     await people.client.merge(resources.GPUPOOL, pool, {"spec": {"allocation": empty | allocation}}, manager="test")
 
 
@@ -372,4 +372,48 @@ async def test_after_a_reboot_pods_get_instances_again_without_a_person(modes: P
     await people.pod("after", TEAM, pool)
     await people.running(TEAM, 1)
     await gone(people)
+    await people.retire(pool)
+
+
+async def test_clients_of_mps_share_a_card_whose_daemon_dies_and_comes_back(modes: People) -> None:
+    people, pool = modes, "mps"
+    (name,) = cards_of(people, "gpu-1")[:1]
+    await people.pool(pool, allocation={"mode": "MPS", "mps": {"clients": 4}})
+    await people.annotate(name, pool)
+    await people.offered(pool, 4)
+
+    def daemon() -> str | None:
+        found = people.view.devices.get(name)
+        return found.status.mps.phase if found is not None and found.status.mps is not None else None
+
+    assert daemon() == "Ready"
+    await asyncio.gather(*(people.pod(f"p{n}", TEAM, pool) for n in range(2)))
+    assert "one client of one card" in await people.refused("two", TEAM, pool, 2)
+    await people.running(TEAM, 2)
+
+    found = people.view.devices.get(name)
+    assert found is not None
+    assert found.status.hardware is not None
+    await befall(people, "gpu-1", f"mps-dies:{found.status.hardware.pci.address}")
+
+    def why() -> str:
+        card = people.view.devices.get(name)
+        said = kinds.find(card.status.conditions, kinds.CONFIGURED) if card is not None else None
+        return said.reason if said is not None else ""
+
+    await people.view.until(lambda: why() == names.MPS_DOWN, PATIENCE, why)
+    await people.settled(pool, (4, 2, 0, 0))
+    await befall(people, "gpu-1", None)
+    await people.settled(pool, (4, 2, 0, 2))
+    assert [pod.ready for pod in people.pods(TEAM)] == [True, True]
+
+    await ask(people, pool, {"mode": "Exclusive"})
+    await until(people, pool, "True", "WaitingForPods")
+    assert daemon() == "Ready"
+    await gone(people)
+    await people.offered(pool, 1)
+    await people.view.until(lambda: daemon() is None, PATIENCE, lambda: str(daemon()))
+    node = people.view.nodes.get("gpu-1")
+    assert node is not None
+    assert sim.MPS not in node.metadata.annotations
     await people.retire(pool)

@@ -518,3 +518,18 @@ def test_the_modules_own_namespace_uses_no_cards() -> None:
 
     assert refusal is not None
     assert refusal.error_code == names.ACCESS_DENIED
+
+
+SHARED_BY_MPS = {"mode": "MPS", "mps": {"clients": 4}}
+
+
+def test_a_container_is_one_client_of_mps_and_a_pod_may_have_several() -> None:
+    pool = world.pool(allocation=SHARED_BY_MPS)
+    assert "can be one client of one card" in refused(world.pod(2), view(pool, free_node()))
+    one = world.container({"gpu.deckhouse.io/a": "1"})
+    both = world.pod(1) | {"spec": {"containers": [one, one | {"name": "second"}]}}
+    cards = [world.device("n1", number, slots=4) for number in range(2)]
+    placed = judged(both, view(pool, world.capacity_of(world.node("n1"), cards)))
+    assert isinstance(placed, Placed), placed
+    others = world.pool(allocation={"mode": "TimeSlice"})
+    assert not isinstance(judged(world.pod(2), view(others, free_node())), Denied)

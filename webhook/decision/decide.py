@@ -36,6 +36,11 @@ def pool_is_open(pod: PodContext, _: View) -> Denied | None:
     return pod.closed
 
 
+def clients_are_single(pod: PodContext, _: View) -> Denied | None:
+    """Of a pool of mode MPS each container asks for one client: it can be one of one card alone."""
+    return pod_request.check_clients(pod.request.pod.spec, pod.pool)
+
+
 def access_is_granted(pod: PodContext, _: View) -> Denied | None:
     """The pool's lists, or RBAC, let the pod use it."""
     return pod.access.denied
@@ -61,6 +66,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     queueing.check_gang,
     pool_is_open,
     access_is_granted,
+    clients_are_single,
     pool_affinity_is_usable,
 )
 RESERVATION_CHECKS: Final[tuple[Check, ...]] = (unseen_is_below_limit, unseen_is_below_share)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain import refusals
+from controllers.domain.allocation import applied
 from controllers.domain.pool_lifecycle import last_phase
-from controllers.domain.request import PoolRequest, effective, whole
+from controllers.domain.request import PoolRequest, effective, largest, whole
 from controllers.domain.wording import listed, short
 from webhook.decision.verdict import INVALID, Denied
 
@@ -67,6 +68,24 @@ def check_placement_bounds(spec: TenantSpec) -> Denied | None:
         return None
     return Denied(
         INVALID, f"a pod that asks for cards may not have {found}; name fewer nodes, or select them by a label"
+    )
+
+
+def check_clients(spec: PodSpec, pool: GPUPool | None) -> Denied | None:
+    """Why a container asks for more of a pool of mode MPS than it could use; None elsewhere."""
+    if pool is None or applied(pool).mode != "MPS":
+        return None
+    try:
+        most = largest(spec, pool.name)
+    except ValueError:
+        return None  # it was read before, and this is never reached
+    if most <= 1:
+        return None
+    return Denied(
+        INVALID,
+        f"a container asks for {most} of {names.resource_name(pool.name)}, and in mode MPS it can be one client of one"
+        " card. Ask for 1 in each container; a larger share of the card is for the pool's administrator to set"
+        " (spec.allocation.mps)",
     )
 
 

@@ -51,6 +51,23 @@ ROWS: Final = (
     Row(
         "Configured",
         "False",
+        "MpsDown",
+        "the card is shared by MPS, and its control daemon does not serve: pods on it fail, and new ones do not get it",
+        "`status.mps` of the card; `kubectl -n d8-gpu-operator get pods -o wide | grep gpu-mps-<pool>`, and that pod's "
+        "log; it is started again by itself",
+    ),
+    Row(
+        "Configured",
+        "False",
+        "AwaitingDaemonEnd",
+        "the card is leaving, and its MPS control daemon has yet to end, or compute mode to be put back; it stays in "
+        "the pool until then",
+        "`status.mps` of the card; `kubectl -n d8-gpu-operator get pods -o wide | grep gpu-mps-<pool>`; by hand, on "
+        "the node: `nvidia-smi -i <card> -c DEFAULT`",
+    ),
+    Row(
+        "Configured",
+        "False",
         "AwaitingLayout",
         "the node has yet to divide the card by MIG, or, in another mode, to undo that",
         "`status.migApply` of the card; `kubectl -n d8-gpu-operator get pods -o wide | grep gpu-mig-manager-<pool>`",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.domain.eligibility.records import CardContext
 
-SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MIG")
+SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MPS", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
 
 POOL_UNKNOWN: Final = "PoolUnknown"

@@ -79,6 +79,8 @@ def release_cards(view: ObservedPool, now: float) -> list[Action]:
     actions: list[Action] = []
     for device in releasable_cards(view, now):
         status = {"poolRef": None, "state": project(apply_transition(facts_of(device, now), "release"))}
+        if device.status.mps is not None:
+            status["mps"] = None  # of a card or a plugin that is gone: nobody else would take it back
         message = f"The card left pool {view.pool.name}."
         node = device.status.node_name or ""
         if node not in checks:
@@ -101,6 +103,16 @@ def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:
     return lost or facts.node is None or not view.pool.metadata.uid or needs_no_mig_work(facts, device)
 
 
+def is_daemon_gone(view: ObservedPool, device: GPUDevice) -> bool:
+    """Whether no MPS control daemon is left on a leaving card, and its compute mode is the driver's own again.
+
+    As with MIG mode, nobody waits for a card or a node that is gone, nor where the pool, and so its plugin, is.
+    """
+    lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
+    facts = view.facts(device.status.node_name)
+    return lost or facts.node is None or not view.pool.metadata.uid or device.status.mps is None
+
+
 def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
     return view.wants(device) and check_card(device, ready=view.facts(device.status.node_name).ready) is None
@@ -108,7 +120,12 @@ def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
 
 def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreported, now: float) -> bool:
     may_leave = is_allowed(facts_of(device, now), "release")
-    return may_leave and is_clear(device, unreported_pods, now) and is_mig_cleared(view, device)
+    return may_leave and is_clear(device, unreported_pods, now) and _is_as_it_was(view, device)
+
+
+def _is_as_it_was(view: ObservedPool, device: GPUDevice) -> bool:
+    """Whether what the pool's mode did to the card is undone."""
+    return is_mig_cleared(view, device) and is_daemon_gone(view, device)
 
 
 def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:

@@ -32,7 +32,7 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
 
     `view` is of a pool that a quorum read, which comes before this, does not find.
     """
-    if view.configs or view.daemonset is not None or view.mig_manager is not None:
+    if view.configs or any(one is not None for one in (view.daemonset, view.mig_manager, view.mps)):
         return []  # they are being collected, and wake the pool
     served = Unreported(frozenset(pod.node for pod in view.pods if pod.node and not pod.finished))
     # Of the others a plugin of the pool has nothing left to take back: `release_cards` releases them.
@@ -73,7 +73,7 @@ def _expect_no_allocated_pods(node: str, devices: list[GPUDevice]) -> list[Actio
 
 def _release_card(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
     state = project(apply_transition(facts_of(device, now), "release"))
-    body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
+    body = {"status": {"poolRef": None, "published": None, "allocations": None, "mps": None, "state": state}}
     message = f"The card left pool {view.pool.name}, which is gone with its plugins; no pod uses the card."
     about = ref(GPUDEVICE, device)
     return [

@@ -82,15 +82,20 @@ def _label(draft: PlanBuilder, view: ObservedNode, node: Node, members: list[GPU
     work = work_on(inventory.status.driver_work if inventory is not None else None, node, now)
     if work.is_closed and work.left > 0:
         draft.requeue_within(work.left)
-    # A plugin withdraws its cards before it goes, and the label is what keeps it there. Then it goes where the driver
-    # is changed, which it holds open.
-    there = [device for device in members if device.status.published is not None or not work.is_closed]
+    # A plugin withdraws its cards before it goes, MPS daemons end, and the label is what keeps them there. Then it goes
+    # where the driver is changed, which they hold open.
+    there = [device for device in members if _is_held(device) or not work.is_closed]
     here = {device.home for device in there if device.home is not None}
     served = here if view.enabled else here & view.pools_with_daemonsets
     labels = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
     ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
     if (write := set_labels(ref(NODE, node), node.metadata, labels, ours)) is not None:
         draft.add(write)
+
+
+def _is_held(device: GPUDevice) -> bool:
+    """Whether a plugin offers the card still, or an MPS daemon has it."""
+    return device.status.published is not None or device.status.mps is not None
 
 
 def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:

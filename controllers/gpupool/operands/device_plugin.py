@@ -93,8 +93,17 @@ def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, Conf
 
 
 def daemonset(
-    pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False, env: Variables = ()
+    pool: GPUPool,
+    image: str,
+    strategy: DeviceStrategy = "Auto",
+    *,
+    divided: bool = False,
+    shared: bool = False,
+    env: Variables = (),
 ) -> dict[str, Any]:
-    """The pool's device plugin on every node that has a card of it; `divided` where it hands out MIG instances."""
-    pod = device_plugin_pod.pod(pool.name, image, strategy, divided=divided)
+    """The pool's device plugin on every node that has a card of it.
+
+    `divided` where it hands out MIG instances, `shared` where cards have, or had, MPS control daemons.
+    """
+    pod = device_plugin_pod.pod(pool.name, image, strategy, divided=divided, shared=shared)
     return build_daemonset(names.plugin_object(pool.name), labels(pool.name), reaching(pod, env), owners=owner(pool))

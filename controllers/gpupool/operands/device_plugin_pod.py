@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES_DIR = podspec.HOST_PATHS["pod-resources"][0]
+MPS = "/mps"
+"""Where the container sees the pool's folder of MPS."""
 HOST = "/host"
 """Where the container sees folders of its host that it has itself."""
 STRATEGIES: dict[DeviceStrategy, str] = {"Auto": "auto", "CDI": "cdi", "DeviceSpecs": "device-specs"}
 """The setting, as the program takes it."""
 
 
-def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
-    """The pod; `divided` where cards are handed out by MIG instances."""
+def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool, shared: bool = False) -> dict[str, Any]:
+    """The pod; `divided` where cards are handed out by MIG instances, `shared` where they have MPS daemons."""
     # Not all of /etc and /run: there lie keys, and sockets that a read-only mount does not close.
     own = {"cdi": "/etc/cdi", "cdi-run": "/var/run/cdi", "containerd": "/etc/containerd"}
     mounts = [
@@ -43,6 +45,9 @@ def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> di
         podspec.host_volume("dev", "/dev", "Directory"),
         *(podspec.host_volume(name, path, "DirectoryOrCreate") for name, path in own.items()),
     ]
+    if shared:
+        mounts.append(podspec.mount("mps", MPS))
+        volumes.append(podspec.host_volume("mps", f"{podspec.MPS_ROOT}/{pool}", "DirectoryOrCreate"))
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-device-plugin",
@@ -50,13 +55,15 @@ def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> di
         **ON_EVERY_NODE,
         "terminationGracePeriodSeconds": 10,
         **({"runtimeClassName": names.RUNTIME_CLASS} if divided else {}),
-        "containers": [_container(pool, image, strategy, divided=divided) | {"volumeMounts": mounts}],
+        "containers": [_container(pool, image, strategy, divided=divided, shared=shared) | {"volumeMounts": mounts}],
         "volumes": volumes,
     }
 
 
-def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
+def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool, shared: bool) -> dict[str, Any]:
     env = {"HOST_DEV": f"{HOST}/dev", "HOST_ROOT": f"{HOST}/root", "DEVICE_STRATEGY": STRATEGIES[strategy]}
+    if shared:
+        env["MPS_DIR"] = MPS
     if divided:
         env |= {names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
     return {

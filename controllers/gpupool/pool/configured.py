@@ -10,7 +10,7 @@ from controllers.api.conditions import Finding
 from controllers.domain.eligibility import HELD_ELSEWHERE, check_mig_mode, check_mig_state, part_of
 from controllers.domain.usage import foreign_users
 from controllers.domain.wording import listed
-from controllers.gpupool.membership.assignment import is_mig_cleared, is_offerable
+from controllers.gpupool.membership.assignment import is_daemon_gone, is_mig_cleared, is_offerable
 from controllers.gpupool.mig.awaited_cards import card_progress
 from controllers.gpupool.mig.retry import is_of_another_boot, is_of_another_loading
 from controllers.gpupool.pool.conditions import LAYOUT_DRIFTED, LEAVE_OUT, PODS_UNKNOWN
@@ -36,7 +36,8 @@ def evaluate_configured(
     view: ObservedPool, state: PoolState, device: GPUDevice, desired: Published | None, now: float
 ) -> CardFinding:
     """Condition Configured of a card; `desired` is None where the card is not to be offered."""
-    found = _withheld(view, state, device) or _awaiting_mig(view, state, device, now) or _published(device, desired)
+    found = _withheld(view, state, device) or _awaiting_mig(view, state, device, now)
+    found = found or _awaiting_daemon(view, device, desired) or _published(device, desired)
     node = device.status.node_name
     is_waiting = not (found.finding.status and view.wants(device))
     if is_waiting and (why := explain_node_outage(view.facts(node), node or "")):
@@ -88,6 +89,21 @@ def _awaiting_mig(view: ObservedPool, state: PoolState, device: GPUDevice, now: 
         return failed
     message = f"Node {device.status.node_name} has yet to divide the card: {_mig_manager_reply(view, device)}"
     return CardFinding(Finding(False, "AwaitingLayout", message), "AwaitingLayout")
+
+
+def _awaiting_daemon(view: ObservedPool, device: GPUDevice, desired: Published | None) -> CardFinding | None:
+    """Of a card whose MPS control daemon has yet to serve, or to go; None elsewhere."""
+    daemon, node = device.status.mps, device.status.node_name
+    if daemon is None or daemon.phase == "Ready" or device.status.published is not None:
+        return None
+    why = (daemon.reason or daemon.phase).rstrip(".")
+    if desired is not None:
+        message = f"The card is not offered: {names.MPS_DOWN} on node {node}: {why}. It is tried again by itself."
+        return CardFinding(Finding(False, names.MPS_DOWN, message), "AwaitingPlugin")
+    if view.wants(device) or is_daemon_gone(view, device):
+        return None
+    message = f"Node {node} has yet to end the card's MPS control daemon: {why}."
+    return CardFinding(Finding(False, "AwaitingDaemonEnd", message))
 
 
 def _mig_manager_reply(view: ObservedPool, device: GPUDevice) -> str:

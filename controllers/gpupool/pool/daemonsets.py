@@ -1,4 +1,4 @@
-"""DaemonSets of a GPUPool: its device plugin and its MIG manager. Pure."""
+"""DaemonSets of a GPUPool: its device plugin, its MIG manager and its MPS daemons. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.components.reconcile import deletions, reconcile_daemonset
-from controllers.gpupool.operands import device_plugin, mig_manager
+from controllers.gpupool.operands import device_plugin, mig_manager, mps
 
 if TYPE_CHECKING:
     from controllers.api.settings import DeviceStrategy
@@ -26,7 +26,13 @@ def plan_device_plugin(view: ObservedPool, state: PoolState, now: float, draft: 
     partitioned = "MIG" in (state.applied.mode, state.desired.mode)
     strategy = view.settings.device_strategy
     desired = _device_plugin(
-        view.pool.name, view.pool.metadata.uid, view.agent_image, strategy, partitioned=partitioned, env=view.agent_env
+        view.pool.name,
+        view.pool.metadata.uid,
+        view.agent_image,
+        strategy,
+        partitioned=partitioned,
+        shared=mps.is_needed(view),
+        env=view.agent_env,
     )
     name = names.plugin_object(view.pool.name)
     reconcile_daemonset(draft, name, view.daemonset, desired, deleted_at=view.deleted_at, now=now)
@@ -45,6 +51,18 @@ def plan_mig_manager(view: ObservedPool, state: PoolState, now: float, draft: Pl
     reconcile_daemonset(draft, name, current, desired, deleted_at=view.deleted_at, now=now)
 
 
+def plan_mps(view: ObservedPool, state: PoolState, now: float, draft: PlanBuilder) -> None:
+    """The DaemonSet of MPS control daemons, while cards are shared by them or have yet to be rid of them."""
+    current = view.mps
+    if not mps.is_needed(view):
+        draft.add(*deletions((), (current,) if current is not None else ()))
+        return
+    if current is None and state.phase == "NotServed":
+        return
+    desired = mps.daemonset(view.pool, view.agent_image)
+    reconcile_daemonset(draft, names.mps(view.pool.name), current, desired, deleted_at=view.deleted_at, now=now)
+
+
 def is_plugin_managed(view: ObservedPool, state: PoolState) -> bool:
     """Whether the plugin's objects are written now."""
     if not state.has_applied_layout and view.daemonset is None and not view.configs:
@@ -54,8 +72,8 @@ def is_plugin_managed(view: ObservedPool, state: PoolState) -> bool:
 
 @lru_cache(maxsize=1024)
 def _device_plugin(
-    pool: str, uid: str, image: str, strategy: DeviceStrategy, *, partitioned: bool, env: Variables
+    pool: str, uid: str, image: str, strategy: DeviceStrategy, *, partitioned: bool, shared: bool, env: Variables
 ) -> dict[str, Any]:
     """The plugin's DaemonSet, built and hashed once: each plan compares it."""
     owner = GPUPool(metadata=ObjectMeta(name=pool, uid=uid))
-    return device_plugin.daemonset(owner, image, strategy, divided=partitioned, env=env)
+    return device_plugin.daemonset(owner, image, strategy, divided=partitioned, shared=shared, env=env)

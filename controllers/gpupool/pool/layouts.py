@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.domain.allocation import applied, wanted
 from controllers.gpupool.mig.handler import LayoutProgress
 from controllers.gpupool.mig.modes import MIGMode, WholeCardMode
+from controllers.gpupool.pool.mps_mode import MpsMode
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
     from controllers.runtime.plan import Action
 
-HANDLERS: dict[Mode, LayoutHandler] = {"Exclusive": WholeCardMode(), "TimeSlice": WholeCardMode(), "MIG": MIGMode()}
+HANDLERS: dict[Mode, LayoutHandler] = {
+    "Exclusive": WholeCardMode(),
+    "TimeSlice": WholeCardMode(),
+    "MPS": MpsMode(),
+    "MIG": MIGMode(),
+}
 """One for each mode that this version serves."""
 
 

@@ -101,6 +101,12 @@ def _card_problem(view: ObservedPool, state: PoolState, device: GPUDevice, node:
         return f"{device.status.inventory_id}: {what}"
     if is_withheld_for_unknown_pods(view, state, device):
         return f"{device.status.inventory_id}: kubelet tells of a pod on it that the cluster does not have there"
-    if device.status.published is None:
-        return f"{device.status.inventory_id}: the node's device plugin does not offer it yet"
-    return None
+    return _why_not_published(device) if device.status.published is None else None
+
+
+def _why_not_published(device: GPUDevice) -> str:
+    """What the node's device plugin waits for before it offers a card."""
+    daemon = device.status.mps
+    if daemon is not None and daemon.phase != "Ready":
+        return f"{device.status.inventory_id}: {names.MPS_DOWN}: {daemon.reason or daemon.phase}"
+    return f"{device.status.inventory_id}: the node's device plugin does not offer it yet"

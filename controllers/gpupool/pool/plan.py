@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUPOOL
 from controllers.components.reconcile import deletions
+from controllers.domain.usage import pool_users
 from controllers.gpupool.membership.approval import unassign_with_pool
 from controllers.gpupool.membership.assignment import assign_cards, release_cards
 from controllers.gpupool.membership.orphaned import release_orphaned_cards
 from controllers.gpupool.membership.outlived import remove_outlived_annotations
 from controllers.gpupool.pool.allowed_cards import plan_allowed_cards
-from controllers.gpupool.pool.daemonsets import plan_device_plugin, plan_mig_manager
+from controllers.gpupool.pool.daemonsets import plan_device_plugin, plan_mig_manager, plan_mps
 from controllers.gpupool.pool.layouts import retry_layouts
 from controllers.gpupool.pool.state import evaluate_pool, seconds_to_deadline
 from controllers.gpupool.pool.status_plan import apply_layout, open_or_close
@@ -48,6 +49,7 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft.add(*plan_allowed_cards(view, state, lists_in, draft))
     plan_device_plugin(view, state, now, draft)
     plan_mig_manager(view, state, now, draft)
+    plan_mps(view, state, now, draft)
     if state.phase == "Applying":
         draft.add(*apply_layout(view, state, now))
     else:
@@ -97,7 +99,9 @@ def _resume(view: ObservedPool, state: PoolState, now: float) -> list[Action]:
 
 def _remove_operands(view: ObservedPool, now: float) -> list[Action]:
     """Remove all of a pool from the nodes, and its finalizer: its last card has left, or the module is disabled."""
-    daemonsets = [each for each in (view.daemonset, view.mig_manager) if each is not None]
+    # Whoever computes by a daemon would end with it: a disabled module leaves it to them.
+    shared = view.mps if not pool_users(view.members, view.pods, now) else None
+    daemonsets = [each for each in (view.daemonset, view.mig_manager, shared) if each is not None]
     annotations = unassign_with_pool(view, (*view.members, *view.assigned_cards))
     return [
         *remove_outlived_annotations(view, now),

@@ -7,10 +7,11 @@ pod, the card can be used as far as the image brings the driver's libraries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from nodeagent.host.mpsfiles import PIPE, ROOT, SHM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,11 +33,16 @@ class Refused(Exception):
 class ContainerDevices:
     """What one container gets."""
 
-    environment: Mapping[str, str]
+    environment: dict[str, str]
     nodes: tuple[str, ...] = ()
     """Paths of device nodes, on the host and in the container alike."""
     cdi: tuple[str, ...] = ()
     """CDI names."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """Folders of the host, each with its place in the container."""
+
+
+SHARES_NOTHING: Final = ContainerDevices({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,30 @@ def container_devices(
     """What a container with those ids gets; raises Refused."""
     devices = [_known(id_, context) for id_ in ids]
     uuids = list(dict.fromkeys(device.uuid for device in devices))
+    shared = _shared(context, uuids) if any(device.daemon for device in devices) else SHARES_NOTHING
     by_cdi = tuple(f"{KIND}={uuid}" for uuid in uuids)
     if strategy == CDI or (strategy == AUTO and seen.runtime_cdi and set(by_cdi) <= seen.cdi):
-        return ContainerDevices({names.VISIBLE_DEVICES: names.NO_DEVICES}, cdi=by_cdi)
-    return ContainerDevices({names.VISIBLE_DEVICES: ",".join(uuids)}, nodes=_nodes(devices, seen))
+        return replace(shared, environment={names.VISIBLE_DEVICES: names.NO_DEVICES} | shared.environment, cdi=by_cdi)
+    environment = {names.VISIBLE_DEVICES: ",".join(uuids)} | shared.environment
+    return replace(shared, environment=environment, nodes=_nodes(devices, seen))
+
+
+def _shared(context: AllocationContext, uuids: list[str]) -> ContainerDevices:
+    """What makes a container a client of its card's MPS control daemon; raises Refused.
+
+    A process is a client of one daemon, and each card has its own. The daemon's log tells of other pods: it stays out.
+    """
+    if len(uuids) > 1:
+        raise Refused(
+            f"a container gets clients of one card, and kubelet gave it clients of {len(uuids)} cards of pool"
+            f" {context.pool}. Ask for one {names.resource_name(context.pool)} in each container"
+        )
+    folder = f"{ROOT}/{context.pool}"
+    pipe = f"{ROOT}/{PIPE}"
+    return ContainerDevices(
+        {"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_LOG_DIRECTORY": "/tmp"},  # noqa: S108 - of the container
+        mounts=((f"{folder}/{uuids[0]}/{PIPE}", pipe), (f"{folder}/{SHM}", "/dev/shm")),  # noqa: S108
+    )
 
 
 def _known(id_: str, context: AllocationContext) -> Listed:

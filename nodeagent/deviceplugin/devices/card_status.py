@@ -17,7 +17,7 @@ from controllers.runtime.plan import Merge, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpudevice import Allocation, ForeignAllocation, GPUDevice, Published
+    from controllers.api.gpudevice import Allocation, ForeignAllocation, GPUDevice, MpsDaemon, Published
 
 
 def writes(
@@ -26,10 +26,13 @@ def writes(
     wanted: Mapping[str, Published | None],
     served: Mapping[str, tuple[Allocation, ...]] | None,
     foreign: Mapping[str, tuple[ForeignAllocation, ...]] | None = None,
+    *,
+    daemons: Mapping[str, MpsDaemon | None] | None = None,
 ) -> tuple[Merge, ...]:
     """The writes; `served` and `foreign` are None where nothing is to be said of them, as where kubelet has not told.
 
-    A card that is found to be somebody else's loses `published` by the same write that says whose it is.
+    `daemons`: MPS control daemons of the cards of which there is something to be said. A card that is found to be
+    somebody else's loses `published` by the same write that says whose it is.
     """
     found = []
     for card in cards:
@@ -43,6 +46,8 @@ def writes(
             change["allocations"] = [to_json(entry) for entry in served[card.name]]
         if foreign is not None and foreign[card.name] != status.foreign_allocations:
             change["foreignAllocations"] = [to_json(entry) for entry in foreign[card.name]]
+        if daemons is not None and card.name in daemons and (daemon := daemons[card.name]) != status.mps:
+            change["mps"] = to_json(daemon) | {"reason": daemon.reason} if daemon is not None else None
         if change:
             meta = card.metadata
             found.append(

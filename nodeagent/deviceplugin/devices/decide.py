@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodeagent.deviceplugin.devices import allocations, card_status, offers
+from nodeagent.deviceplugin.devices import allocations, card_status, mps, offers
 from nodeagent.deviceplugin.devices.records import ForeignUsage
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Merge
     from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from nodeagent.deviceplugin.devices.records import Holdings, NodeScan
+    from nodeagent.host.mpsfiles import WantedDaemon
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,13 @@ def writes(cards: Sequence[GPUDevice], basis: Basis, foreign: ForeignUsage) -> t
     wanted = offers.wanted(basis.pool, cards, basis.asked, basis.scan, foreign)
     # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
     telling = foreign.is_current and any(offers.is_member(basis.pool, card) for card in cards)
-    return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), foreign.users if telling else None)
+    told, daemons = foreign.users if telling else None, mps.told(basis.pool, cards, basis.asked, basis.scan)
+    return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), told, daemons=daemons)
+
+
+def daemons(cards: Sequence[GPUDevice], basis: Basis, now: float) -> Mapping[str, WantedDaemon]:
+    """What the pool's MPS role is to do; nothing in other modes."""
+    return mps.wanted(basis.pool, cards, basis.asked, basis.scan, pods=basis.pods.values(), now=now)
 
 
 def _served(cards: Sequence[GPUDevice], basis: Basis) -> dict[str, tuple[Allocation, ...]] | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions
 from controllers.api import names as api
+from controllers.api.gpupool import EQUAL
 from controllers.domain import plugin_settings as settings
 from controllers.domain.catalogue import canonical_profile
-from controllers.domain.plugin_settings import PluginSettings
+from controllers.domain.plugin_settings import MpsLimits, PluginSettings
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from nodeagent.deviceplugin.devices.records import NodeScan
     from nodeagent.host.facts.records import MigDevice
 
-MIG, TIME_SLICE, EXCLUSIVE = "MIG", "TimeSlice", "Exclusive"
+MIG, TIME_SLICE, EXCLUSIVE, MPS = "MIG", "TimeSlice", "Exclusive", "MPS"
 NOBODY = ForeignUsage()
 
 
@@ -77,6 +78,8 @@ def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if asked.offer is None or (now is None and not foreign.is_current):
         return now
     told = asked.offer.of(name)
+    if lacks_daemon(card, asked.offer, seen):
+        return None
     # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
     whole = len(_ids(card, asked.offer, seen)) >= told.slots and address(card) not in seen.remembered
     return told if whole else now
@@ -105,17 +108,30 @@ def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if name not in asked.allowed or offer is None:
         return []
     taken = foreign.holds(card.name)
-    slots, healthy = offer.of(name).slots, is_healthy(card, seen) and not taken
+    slots, healthy = offer.of(name).slots, is_healthy(card, seen) and not taken and not lacks_daemon(card, offer, seen)
     if now is not None and now.pool == pool:
         slots = min(slots, now.slots)
-    elif asked.offer is None or not (taken or address(card) in seen.lost):
+    elif asked.offer is None or not (taken or address(card) in seen.lost or lacks_daemon(card, offer, seen)):
         return []
-    # A card that is lost, or somebody else's, is withdrawn, and stays in the list as Unhealthy while the pool has it.
+    # A card that is lost, somebody else's, or without its daemon of MPS is withdrawn, and stays in the list as
+    # Unhealthy while the pool has it.
+    shared = offer.mode == MPS
     numa = card.status.hardware.numa_node if card.status.hardware is not None else None
     return [
-        Listed(id_, instance.uuid if instance else uuid(card), card.name, address(card), healthy, numa, instance)
+        Listed(
+            id_, instance.uuid if instance else uuid(card), card.name, address(card), healthy, numa, instance, shared
+        )
         for id_, instance in _ids(card, offer, seen)[:slots]
     ]
+
+
+def lacks_daemon(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> bool:
+    """Whether the card is to be shared by MPS, and its control daemon does not serve with these settings."""
+    if offer.mode != MPS:
+        return False
+    said = seen.daemons.cards.get(uuid(card)) if seen.daemons.alive else None
+    version = offer.of(card.status.inventory_id or "").config_version
+    return said is None or said.phase != "Ready" or said.version != version
 
 
 def is_healthy(card: GPUDevice, seen: NodeScan) -> bool:
@@ -132,7 +148,7 @@ def _ids(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> list[tuple[s
         profile = canonical_profile(offer.profile or "")
         made = seen.instances.get(address(card), ())
         return [(each.uuid, each) for each in sorted(made, key=lambda m: m.uuid) if each.profile == profile]
-    if offer.mode == TIME_SLICE:
+    if offer.mode in (TIME_SLICE, MPS):
         slots = offer.of(card.status.inventory_id or "").slots
         return [(f"{uuid(card)}{SEPARATOR}{number}", None) for number in range(slots)]
     return [(uuid(card), None)]
@@ -148,6 +164,7 @@ def _acknowledged(pool: str, card: GPUDevice) -> PluginSettings | None:
         return None
     offered = hardware.mig.profiles_supported if hardware is not None and hardware.mig is not None else ()
     made = [PluginSettings(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
+    made.append(PluginSettings(pool, MPS, now.slots, limits=MpsLimits(EQUAL, EQUAL)))
     made += [PluginSettings(pool, MIG, now.slots, profile) for profile in offered]
     return next((offer for offer in made if offer.of("") == now), None)
 

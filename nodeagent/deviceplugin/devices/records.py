@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from nodeagent.host.mpsfiles import Daemons
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,6 +46,8 @@ class Listed:
     """NUMA node; None where the machine does not say."""
     instance: MigDevice | None = None
     """The MIG instance that this is."""
+    daemon: bool = False
+    """Whether the card is shared by its MPS control daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class NodeScan:
     """Device nodes of the driver that are there, as paths below /dev."""
     cdi: frozenset[str] = frozenset()
     """What the node's CDI specifications name (`nvidia.com/gpu=GPU-…`)."""
+    daemons: Daemons = field(default_factory=Daemons)
+    """What the pool's MPS role says of its cards; in other modes nothing."""
     runtime_cdi: bool = False
     """Whether the container runtime applies CDI names that a device plugin gives."""
 

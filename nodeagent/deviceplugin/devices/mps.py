@@ -1,0 +1,74 @@
+"""MPS control daemons of a pool's cards on a node: what is wanted of them, and what is told of them. Pure.
+
+A card that is to be offered gets its daemon first, and is offered when that is Ready (`offers.lacks_daemon`). A card
+that is off the list keeps its daemon until nobody can be using it, by the rule of the fence (`domain.usage.is_clear`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.gpudevice import MpsDaemon
+from controllers.domain.request import pools_of
+from controllers.domain.usage import is_clear, unreported
+from nodeagent.deviceplugin.devices.offers import MPS, is_member, uuid
+from nodeagent.host.mpsfiles import WantedDaemon
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import Pod
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
+    from nodeagent.deviceplugin.devices.records import NodeScan
+
+
+def wanted(
+    pool: str, cards: Collection[GPUDevice], asked: DesiredOffer, seen: NodeScan, *, pods: Iterable[Pod], now: float
+) -> Mapping[str, WantedDaemon]:
+    """What is wanted of the pool's cards, by uuid; `pods`: those bound to the node, `now` in epoch seconds."""
+    members = [card for card in cards if is_member(pool, card) and uuid(card)]
+    beside = unreported(pool, members, [pod for pod in pods if pool in pools_of(pod)])
+    found: dict[str, WantedDaemon] = {}
+    for card in members:
+        used = not is_clear(card, beside, now)
+        if (told := _settings(card, asked)) is not None:
+            found[uuid(card)] = WantedDaemon(*told, keep=used)
+        elif used and (former := _former(card, seen)) is not None:
+            found[uuid(card)] = replace(former, keep=True)
+    return found
+
+
+def _former(card: GPUDevice, seen: NodeScan) -> WantedDaemon | None:
+    """The settings of the daemon that a card has; None where it has none."""
+    said = seen.daemons.cards.get(uuid(card))
+    return said.wanted if said is not None else None
+
+
+def _settings(card: GPUDevice, asked: DesiredOffer) -> tuple[str, int, str, str] | None:
+    """The settings of a card that is to be offered; None where it is not, or not by MPS."""
+    name, offer = card.status.inventory_id or "", asked.last
+    if name not in asked.allowed or offer is None or offer.mode != MPS or offer.limits is None:
+        return None
+    published = offer.of(name)
+    return published.config_version, published.slots, offer.limits.memory, offer.limits.threads
+
+
+def told(pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan) -> dict[str, MpsDaemon | None]:
+    """What `status.mps` is to be of the pool's members, by the object's name: of others their own plugin tells."""
+    return {card.name: _told(pool, card, asked, seen) for card in cards if is_member(pool, card)}
+
+
+def _told(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -> MpsDaemon | None:
+    said, is_wanted = seen.daemons.cards.get(uuid(card)), _settings(card, asked) is not None
+    if said is None and not is_wanted:
+        return None
+    if not seen.daemons.alive:
+        return MpsDaemon(
+            pool=pool, phase="Down", reason=f"the pod of DaemonSet {names.mps(pool)} does not run on the node"
+        )
+    if said is None:
+        return MpsDaemon(pool=pool, phase="Down", reason="the control daemon has not been started yet")
+    return MpsDaemon(pool=pool, phase=said.phase, reason=said.reason)

@@ -1,0 +1,43 @@
+"""What a client of MPS may have of a card, as its control daemon is told. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodeagent.host.mpsfiles import WantedDaemon
+
+EQUAL = "Equal"
+MIB = {"Mi": 1, "Gi": 1024}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Defaults of a control daemon: a client can ask for less, and not for more."""
+
+    threads: int
+    """Percent of the card's threads."""
+    memory_mib: int
+    """MiB of the card's memory."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What the control program is told. A daemon sees its own card alone, which so is number 0."""
+        return (
+            f"set_default_active_thread_percentage {self.threads}",
+            f"set_default_device_pinned_mem_limit 0 {self.memory_mib}M",
+        )
+
+
+def limits(wanted: WantedDaemon, card_mib: int) -> Limits:
+    """The limits of a card with so much memory; raises ValueError for a share that nobody could have."""
+    threads = 100 // wanted.clients if wanted.threads == EQUAL else int(wanted.threads.removesuffix("%"))
+    memory = card_mib // wanted.clients if wanted.memory == EQUAL else _mib(wanted.memory)
+    if memory > card_mib:
+        raise ValueError(f"a client may have {wanted.memory} of memory, and the card has {card_mib} MiB")
+    return Limits(max(1, threads), memory)
+
+
+def _mib(quantity: str) -> int:
+    return int(quantity[:-2]) * MIB[quantity[-2:]]
