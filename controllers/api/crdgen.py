@@ -20,6 +20,7 @@ import yaml
 
 from controllers.api import names
 from controllers.api.conversions import LATEST
+from controllers.api.described import Described
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpudriver_rules import DRIVER_RULES
@@ -148,7 +149,7 @@ def _resolved(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 def crd(resource: Resource, record: type[Any]) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind."""
-    schema = adapter(record).json_schema(by_alias=True)
+    schema = adapter(record).json_schema(by_alias=True, schema_generator=Described)
     defs, properties = schema.get("$defs", {}), schema["properties"]
     parts = {
         key: structural(properties[key], defs, defaults=key == "spec")
@@ -208,7 +209,7 @@ def crd(resource: Resource, record: type[Any]) -> dict[str, Any]:
 
 def config_values() -> dict[str, Any]:
     """The OpenAPI schema of the module's settings, as Deckhouse reads it."""
-    schema = adapter(Settings).json_schema(by_alias=True)
+    schema = adapter(Settings).json_schema(by_alias=True, schema_generator=Described)
     return {"x-config-version": LATEST, **structural(schema, schema["$defs"], defaults=True)}
 
 

@@ -2,7 +2,8 @@
 
 One declaration serves three needs. Pydantic reads it straight from JSON bytes and skips
 the fields that are not declared; slots keep a cached card near 1 kB where a dict takes 86;
-and the JSON schema of it becomes the CRD. Field docstrings become the CRD's descriptions.
+and the JSON schema of it becomes the CRD. Field docstrings become the CRD's
+descriptions (described.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ CONFIG = ConfigDict(
     alias_generator=json_name,
     validate_by_name=True,
     validate_by_alias=True,
-    use_attribute_docstrings=True,
     extra="ignore",
 )
 _record = dataclass(slots=True, frozen=True, kw_only=True, config=CONFIG)

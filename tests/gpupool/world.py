@@ -12,7 +12,6 @@ from controllers.api.gpudevice import GPUDevice, Published
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import AllocationSpec, GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
-from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.components import cooldown
@@ -35,7 +34,7 @@ from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import condition
 from tests.kit.pods import asking
-from tests.kit.storage import Json, Key, cache
+from tests.kit.storage import Json, Key, cache, decoded
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pools": (resources.GPUPOOL, GPUPool),
@@ -119,7 +118,7 @@ class Cluster(cluster.Cluster):
         """Nobody is promised a slot that the card does not have."""
         ref = device.status.pool_ref
         stored = self.objects.get(("GPUPool", ref.name)) if ref else None
-        layout = applied(adapter(GPUPool).validate_python(stored)) if stored else AllocationSpec()
+        layout = applied(decoded(GPUPool, stored)) if stored else AllocationSpec()
         promised = sum(r.slots for r in device.status.reservations if live(r, self.now))
         assert promised <= slots_under(device, layout), f"{device.name} is promised to more pods than it has slots"
 
@@ -127,7 +126,7 @@ class Cluster(cluster.Cluster):
         """What a write does to a card must be one step of the table."""
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
             return
-        before, now = (_noted(adapter(GPUDevice).validate_python(one), self.now) for one in (old, new))
+        before, now = (_noted(decoded(GPUDevice, one), self.now) for one in (old, new))
         steps = {apply_transition(facts, name) for facts in before for name in TRANSITIONS if is_allowed(facts, name)}
         assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
 
@@ -179,7 +178,7 @@ class Cluster(cluster.Cluster):
 
     def _show(self, store: Store[Any], name: str, record: type[Any], key: str, obj: Json | None) -> None:
         """One watch tells of an object, or that it is gone."""
-        made = adapter(record).validate_python(obj) if obj is not None and key not in self.hidden else None
+        made = decoded(record, obj) if obj is not None and key not in self.hidden else None
         if made is not None and name in ("pods", "unadmitted") and not self._follows(name, made):
             made = None
         if made is not None and key in self.behind and store.kind == "Pod":

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.rbac.grants import Chart
 
 POLICY = Path(__file__).with_name("audit-policy.yaml")
-TIMERS = Timers(lease_duration=10.0, renew_deadline=7.0, retry_period=0.5, watch_idle=60.0)
+TIMERS = Timers(lease_duration=10.0, renew_deadline=7.0, retry_period=2.0, watch_idle=60.0)
 # As in clusters that have it: who makes an object that keeps its owner from going must be allowed to.
 OWNERS = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
 

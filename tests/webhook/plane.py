@@ -123,7 +123,7 @@ class Replica:
     def __init__(self, plane: Plane, log: Path, *flags: str) -> None:
         self.port, self.health = free_ports(2)
         self.log, self._plane = log, plane
-        fast = ("--lease-duration=6", "--renew-deadline=5", "--retry-period=0.5", "--drain-seconds=0.5")
+        fast = ("--lease-duration=6", "--renew-deadline=5", "--retry-period=1", "--drain-seconds=0.5")
         places = (f"--kubeconfig={plane.account}", "--host=127.0.0.1", f"--port={self.port}")
         command = [sys.executable, "-m", "webhook", *places, f"--health-port={self.health}", *fast, *flags]
         with log.open("wb") as out:
