@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from console.feed import Feed
-    from console.records import Row, Seen, View
+    from console.records import Row, Rows, Seen, View
     from console.rights import Rights
 
 log = structlog.get_logger()
@@ -66,6 +66,7 @@ class Hub:
         """Prepare; `views` by the name in the URL."""
         self._feed, self.views, self._wall, self._clock = feed, views, wall, clock
         self._channels: dict[Key, Channel] = {}
+        self._makers: dict[Key, Rows] = {}  # of each channel
         self._sights: dict[Rights, Sight] = {}
         self._redactions = Redactions(feed)
         self._dirty = asyncio.Event()
@@ -81,7 +82,10 @@ class Hub:
         key = (self._needed(rights, view), view, params)
         sight = self._sight(key[0])
         await sight.prepare()
-        channel = self._channels.setdefault(key, Channel())
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = Channel()
+            self._makers[key] = self.views[view].open()
         if not channel.readers:
             self._fill(key, channel, sight.seen())
         channel.readers += 1
@@ -137,7 +141,7 @@ class Hub:
     def _fill(self, key: Key, channel: Channel, seen: Seen) -> None:
         _, view, params = key
         try:
-            changed = channel.take(self.views[view].rows(seen, dict(params), self._wall()))
+            changed = channel.take(self._makers[key](seen, dict(params), self._wall()))
         except Exception as error:  # a page that fails must not end the others
             log.exception("a page failed", view=view, params=dict(params))
             changed = channel.fail(failure(error))
@@ -158,13 +162,16 @@ class Hub:
     def _bound(self) -> None:
         left = [(channel.left, key) for key, channel in self._channels.items() if not channel.readers]
         for _, key in sorted(left, key=itemgetter(0))[:-KEPT_MAX]:
-            del self._channels[key]
+            self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        del self._channels[key], self._makers[key]
 
     def _forget(self) -> None:
         now = self._clock()
         for key, channel in list(self._channels.items()):
             if not channel.readers and now - channel.left > KEPT:
-                del self._channels[key]
+                self._drop(key)
         wanted = {rights for rights, _, _ in self._channels}
         for rights in self._sights.keys() - wanted:
             del self._sights[rights]
