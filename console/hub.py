@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from console.feed import Feed
+    from console.purses import Purse
     from console.records import Row, Rows, Seen, View
     from console.rights import Rights
 
@@ -77,8 +78,8 @@ class Hub:
         """Changes that were made known so far."""
 
     @asynccontextmanager
-    async def reading(self, rights: Rights, view: str, params: Params) -> AsyncIterator[Channel]:
-        """The channel of a page, filled, for as long as somebody reads it."""
+    async def reading(self, rights: Rights, view: str, params: Params, purse: Purse) -> AsyncIterator[Channel]:
+        """The channel of a page, filled, for as long as somebody reads it; the first who does pays with `purse`."""
         key = (self._needed(rights, view), view, params)
         sight = self._sight(key[0])
         await sight.prepare()
@@ -87,7 +88,7 @@ class Hub:
             channel = self._channels[key] = Channel()
             self._makers[key] = self.views[view].open()
         if not channel.readers:
-            self._fill(key, channel, sight.seen())
+            purse.pay(lambda: self._fill(key, channel, sight.seen()))
         channel.readers += 1
         try:
             yield channel
@@ -96,11 +97,12 @@ class Hub:
             channel.left = self._clock()
             self._bound()
 
-    async def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
-        """The rows of a page, once; raises what the page raises."""
+    async def rows(self, rights: Rights, view: str, params: Params, purse: Purse) -> Mapping[str, Row]:
+        """The rows of a page, once, for what they cost; raises EmptyPurseError and what the page raises."""
         sight = self._sight(self._needed(rights, view))
         await sight.prepare()
-        return self.views[view].rows(sight.seen(), dict(params), self._wall())
+        purse.check()  # here, since of many requests at once each has come this far
+        return purse.pay(lambda: self.views[view].rows(sight.seen(), dict(params), self._wall()))
 
     async def run(self) -> None:
         """Compute what is read, for ever."""
