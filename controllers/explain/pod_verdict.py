@@ -88,7 +88,8 @@ def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
             continue
         for node in each.node.split(", "):
             has = found.get(node, Kept(0, each.position))
-            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + each.units, has.position)
+            more = each.units - queue.reserved.get(each.key, {}).get(node, 0)  # those are free to nobody as it is
+            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + max(0, more), has.position)
     return found
 
 

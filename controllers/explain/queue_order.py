@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -92,6 +92,12 @@ def computed(seen: QueueSeen) -> Queue:
             promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
         else:
             entries.append(entry)
+    reserved = {
+        member.key: _by_node(by_request[member.request_id])
+        for entry in entries
+        for member in entry.members
+        if member.request_id in by_request
+    }
     slots = node_slots(seen, seen.now)
     walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen, slots)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
@@ -110,6 +116,7 @@ def computed(seen: QueueSeen) -> Queue:
         used=used,
         limits=limits_of(seen.pool, waiters),
         before=before,
+        reserved=reserved,
         slots=slots,
         limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
@@ -186,6 +193,14 @@ def _promised_node(seen: QueueSeen, member: Member, reserved: list[tuple[GPUDevi
     else:
         is_promised = suffices(seen, member, reserved)
     return reserved[0][0].status.node_name or "" if is_promised else None
+
+
+def _by_node(reserved: Iterable[tuple[GPUDevice, Reservation]]) -> dict[str, int]:
+    """Slots of reservations by the node of their cards."""
+    found: Counter[str] = Counter()
+    for device, each in reserved:
+        found[device.status.node_name or ""] += each.slots
+    return found
 
 
 def _reservations(seen: QueueSeen) -> dict[str, list[tuple[GPUDevice, Reservation]]]:

@@ -151,6 +151,17 @@ class TestBefore:
         assert {name: (each.slots, each.position) for name, each in kept_before(queue, me).items()} == {"n1": (1, 0)}
         assert kept_before(queue, before) == {}
 
+    def test_what_is_reserved_for_a_waiter_already_counts_once(self) -> None:
+        first, me = queued("first", 2, age=60), queued("me", age=10)
+        promised = objects.card(
+            "n1", 0, pool=POOL, reservations=[objects.reservation("r-first", pod="first", until=NOW + 9)]
+        )
+        view = seen(first, me, on=[promised, *(objects.card("n1", at, pool=POOL) for at in (1, 2))])
+        assert {name: each.slots for name, each in kept_before(computed(view), me).items()} == {"n1": 1}
+        made = numbers_of(view, computed(view), me)
+        assert made is not None
+        assert (made.slots.free, made.slots.kept) == (1, 1)
+
     def test_where_nodes_may_not_be_read_there_is_no_verdict(self) -> None:
         view = seen(queued("p"), on=cards("n1", 1), nodes=Unreadable("no"))
         assert numbers_of(view, computed(view), queued("p")) is None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.slots import gives, withheld
 from controllers.domain.taints import keeps_off, spelled_taint
+from controllers.domain.verdict.nodes import CORDONED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -101,7 +102,7 @@ def _name(device: GPUDevice) -> str:
 def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
     """Why a node that is there takes no pod of the pool, in words; empty where it does."""
     if node.ready and not gives(node):
-        return "cordoned"
+        return CORDONED
     if (taint := keeps_off(node, tolerated)) is not None:
         return spelled_taint(taint)
     label = names.pool_node_label(pool)
