@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from controllers.api.settings import AdmissionSettings, SchedulingSettings
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from controllers.domain.slots import NodeSlots
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueSeen:
     """A pool with its pods, cards and nodes."""
 
@@ -63,7 +64,7 @@ class QueueSeen:
         """The nodes, as far as they are known."""
         return {} if isinstance(self.nodes_read, Unreadable) else self.nodes_read
 
-    @property
+    @cached_property
     def bound(self) -> tuple[TenantPod, ...]:
         """Pods that are on a node."""
         return tuple(pod for pod in self.pods if pod.node is not None)

@@ -198,6 +198,19 @@ class TestCommand:
         assert "? Verdicts on cards and nodes need the right to list GPUDevices, Nodes and the pool's pods" in out
         assert "VERDICT" not in out
 
+    async def test_a_pod_that_asks_for_two_pools_has_a_table_of_each(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The webhook lets none such in; one may have come past it."""
+        body = queued_body("p")
+        more = {"name": "more", "resources": {"limits": {names.resource_name("other"): "1"}}}
+        body["spec"]["containers"].append(more)
+        api = Api(body, pools=[objects.pool(POOL), objects.pool("other")])
+        out = await self.said(api, "explain pod p --cards", capsys)
+        assert [line for line in out.splitlines() if line.startswith("GPUPool ")] == [
+            f"GPUPool {each}:" for each in sorted((POOL, "other"))
+        ]
+        made = json.loads(await self.said(api, "explain pod p --cards -o json", capsys))
+        assert [made["pool"], *(each["pool"] for each in made["otherPools"])] == sorted((POOL, "other"))
+
     async def test_it_goes_with_pods_alone(self) -> None:
         with pytest.raises(UsageError, match="--cards goes with a pod"):
             await explaining.explain(Api(), build().parse_args(["explain", "pool", "a", "--cards"]))  # type: ignore[arg-type]

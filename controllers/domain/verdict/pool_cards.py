@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
 from controllers.domain.slots import gives, withheld
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.records import CardReason, Kept
 
 
-@dataclass(frozen=True, slots=True)
-class CardState:
+class CardState(NamedTuple):
     """A card, and the first reason that keeps it from every newcomer; `Free` where none does."""
 
     device: GPUDevice
@@ -109,8 +108,7 @@ def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
     return "" if label in node.metadata.labels else f"label {label} is missing"
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(NamedTuple):
     """Slots of a card."""
 
     used: int
