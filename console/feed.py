@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from console.kinds import PODS, PODS_LABEL, WHOLE
-from console.rights import namespaces_of
+from console.namespaces import Namespaces
 from controllers.api import names
 from controllers.api.meta import KubeObject
 from controllers.api.resources import GPUDEVICE, GPUDRIVER, GPUPOOL
@@ -24,7 +23,7 @@ from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from console.pods import ShownPod
     from controllers.api.resources import Resource
@@ -62,12 +61,9 @@ class Feed:
         self.pods: Store[ShownPod] = Store(PODS[0].kind)
         # Those of the module's own namespace carry the label, too, and ask for no card.
         self._reflect(*PODS, Scope(namespace, labels=PODS_LABEL, fields=names.TENANT_PODS), self.pods)
-        self._namespaces: Counter[str] = Counter()
-        self.named: frozenset[str] = frozenset()
-        """Of all namespaces so far that had pods with cards: texts name pods that are gone."""
-        self.pods.subscribe(lambda old, new: self._count({_namespace(old)}, {_namespace(new)}))
-        cards = self.stores[GPUDEVICE.kind]
-        cards.subscribe(lambda old, new: self._count(namespaces_of(old), namespaces_of(new)))
+        self._namespaces = Namespaces()
+        self.pods.subscribe(self._namespaces.pod)
+        self.stores[GPUDEVICE.kind].subscribe(self._namespaces.card)
         self.stale: Stale | None = None
         self._fresh = wall()
         self._handlers: list[Callable[[], None]] = []
@@ -92,7 +88,12 @@ class Feed:
     @property
     def namespaces(self) -> frozenset[str]:
         """Those that have pods with cards or that wait for some, or had one that a card still names."""
-        return frozenset(name for name, count in self._namespaces.items() if name and count > 0)
+        return self._namespaces.known
+
+    @property
+    def named(self) -> Container[str]:
+        """Those that texts may name; others look like one and are none."""
+        return self._namespaces.named
 
     @property
     def refused(self) -> dict[str, str]:
@@ -126,6 +127,8 @@ class Feed:
             if stale != self.stale:
                 self.stale = stale
                 self._changed()
+            if self._namespaces.look():
+                self._changed()
             await asyncio.sleep(PROBE)
 
     async def _unanswered(self) -> str:
@@ -146,16 +149,6 @@ class Feed:
         found = next((each for each in faults if each is not None), None)
         return "" if found is None else describe_fault(found)
 
-    def _count(self, old: set[str], new: set[str]) -> None:
-        self._namespaces.subtract(old)
-        self._namespaces.update(new)
-        if not new - {""} <= self.named:
-            self.named |= new - {""}
-
     def _changed(self) -> None:
         for handler in self._handlers:
             handler()
-
-
-def _namespace(pod: KubeObject | None) -> str:
-    return (pod.metadata.namespace or "") if pod is not None else ""

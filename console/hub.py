@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from console.feed import Feed
-    from console.records import Row, Seen, View
+    from console.purses import Purse
+    from console.records import Row, Rows, Seen, View
     from console.rights import Rights
 
 log = structlog.get_logger()
@@ -66,6 +67,7 @@ class Hub:
         """Prepare; `views` by the name in the URL."""
         self._feed, self.views, self._wall, self._clock = feed, views, wall, clock
         self._channels: dict[Key, Channel] = {}
+        self._makers: dict[Key, Rows] = {}  # of each channel
         self._sights: dict[Rights, Sight] = {}
         self._redactions = Redactions(feed)
         self._dirty = asyncio.Event()
@@ -76,14 +78,17 @@ class Hub:
         """Changes that were made known so far."""
 
     @asynccontextmanager
-    async def reading(self, rights: Rights, view: str, params: Params) -> AsyncIterator[Channel]:
-        """The channel of a page, filled, for as long as somebody reads it."""
+    async def reading(self, rights: Rights, view: str, params: Params, purse: Purse) -> AsyncIterator[Channel]:
+        """The channel of a page, filled, for as long as somebody reads it; the first who does pays with `purse`."""
         key = (self._needed(rights, view), view, params)
         sight = self._sight(key[0])
         await sight.prepare()
-        channel = self._channels.setdefault(key, Channel())
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = Channel()
+            self._makers[key] = self.views[view].open()
         if not channel.readers:
-            self._fill(key, channel, sight.seen())
+            purse.pay(lambda: self._fill(key, channel, sight.seen()))
         channel.readers += 1
         try:
             yield channel
@@ -92,11 +97,12 @@ class Hub:
             channel.left = self._clock()
             self._bound()
 
-    async def rows(self, rights: Rights, view: str, params: Params) -> Mapping[str, Row]:
-        """The rows of a page, once; raises what the page raises."""
+    async def rows(self, rights: Rights, view: str, params: Params, purse: Purse) -> Mapping[str, Row]:
+        """The rows of a page, once, for what they cost; raises EmptyPurseError and what the page raises."""
         sight = self._sight(self._needed(rights, view))
         await sight.prepare()
-        return self.views[view].rows(sight.seen(), dict(params), self._wall())
+        purse.check()  # here, since of many requests at once each has come this far
+        return purse.pay(lambda: self.views[view].rows(sight.seen(), dict(params), self._wall()))
 
     async def run(self) -> None:
         """Compute what is read, for ever."""
@@ -137,7 +143,7 @@ class Hub:
     def _fill(self, key: Key, channel: Channel, seen: Seen) -> None:
         _, view, params = key
         try:
-            changed = channel.take(self.views[view].rows(seen, dict(params), self._wall()))
+            changed = channel.take(self._makers[key](seen, dict(params), self._wall()))
         except Exception as error:  # a page that fails must not end the others
             log.exception("a page failed", view=view, params=dict(params))
             changed = channel.fail(failure(error))
@@ -158,13 +164,16 @@ class Hub:
     def _bound(self) -> None:
         left = [(channel.left, key) for key, channel in self._channels.items() if not channel.readers]
         for _, key in sorted(left, key=itemgetter(0))[:-KEPT_MAX]:
-            del self._channels[key]
+            self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        del self._channels[key], self._makers[key]
 
     def _forget(self) -> None:
         now = self._clock()
         for key, channel in list(self._channels.items()):
             if not channel.readers and now - channel.left > KEPT:
-                del self._channels[key]
+                self._drop(key)
         wanted = {rights for rights, _, _ in self._channels}
         for rights in self._sights.keys() - wanted:
             del self._sights[rights]

@@ -15,6 +15,8 @@ from controllers.api.kube import Node
 
 Row = dict[str, Any]
 """A row as the page gets it: JSON without nulls."""
+Rows = Callable[["Seen", Mapping[str, str], float], Mapping[str, Row]]
+"""Makes rows of what the viewer may read, the parameters of the URL and now (Unix seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class View:
     """A page: what it shows, of which objects."""
 
     name: str
-    rows: Callable[[Seen, Mapping[str, str], float], Mapping[str, Row]]
+    rows: Rows
     """From what the viewer may read, the parameters of the URL (`pool`, `namespace`, `pod`, `card`) and now (Unix
     seconds): rows by their key, in the order in which they are shown. A row changes only when what it shows does: an
     age is sent as the time since when, and counted in the page."""
@@ -51,3 +53,9 @@ class View:
     pod's name, so that all of them share its rows."""
     params: tuple[str, ...] = ()
     """Parameters of the URL that the page has; it is asked with all of them or with none."""
+    following: Callable[[], Rows] | None = None
+    """Makes what answers as `rows` does, and keeps rows of one answer for the next; None where each is made anew."""
+
+    def open(self) -> Rows:
+        """The maker of rows for one page that stays open."""
+        return self.rows if self.following is None else self.following()

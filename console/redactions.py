@@ -18,7 +18,7 @@ from console.kinds import WHOLE
 from console.rights import FACTS, fields_of, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from console.feed import Feed
     from controllers.api.meta import KubeObject
@@ -68,17 +68,24 @@ class Redactions:
         """The object for who may read it, but no pods of `hidden`, those of its `mentions` that `may_read` denies."""
         if not hidden:
             return obj
-        if self._named != self._feed.named:  # what a text names is known later than the text, now and then
-            self._named = self._feed.named
-            for known in self._known.values():
-                for each in known.values():
-                    each.versions.clear()
+        self._follow(self._feed.named)
         versions = self._known[kind][obj.name].versions
         if hidden not in versions:
             if len(versions) >= VERSIONS_MAX:
                 del versions[next(iter(versions))]
             versions[hidden] = redacted(obj, may_read, self._salt, self._named)
         return versions[hidden]
+
+    def _follow(self, named: Container[str]) -> None:
+        """Make anew what names a namespace that was not known for one, which happens now and then."""
+        before, self._named = self._named, named
+        if before is named:
+            return
+        more = named - before if isinstance(named, frozenset) and isinstance(before, frozenset) else None
+        for known in self._known.values():
+            for each in known.values():
+                if each.versions and (more is None or not more.isdisjoint(each.mentions)):
+                    each.versions.clear()
 
 
 def _forget(known: dict[str, _Known], old: KubeObject | None, new: KubeObject | None) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from controllers.api.gpudevice import DeviceHealth, Hardware
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Container
 
 T = TypeVar("T")
 TOKEN: Final = re.compile(r"[A-Za-z0-9./*-]+")
@@ -54,11 +54,11 @@ class _Hiding:
     """What is hidden, and how."""
 
     may_read: Callable[[str], bool]
-    known: Collection[str]
+    known: Container[str]
     salt: bytes
 
 
-def redacted(obj: T, may_read: Callable[[str], bool], salt: bytes, known: Collection[str]) -> T:
+def redacted(obj: T, may_read: Callable[[str], bool], salt: bytes, known: Container[str]) -> T:
     """The object with stand-ins for the names of pods of other namespaces, and without them in its texts.
 
     How many there are can still be counted; uids and ids of requests stay, which name nobody. The object itself is
@@ -118,7 +118,7 @@ def _nameless(value: Any, salt: bytes) -> Any:
     return replace(value, **names)
 
 
-def guarded(text: str, may_read: Callable[[str], bool], known: Collection[str]) -> str:
+def guarded(text: str, may_read: Callable[[str], bool], known: Container[str]) -> str:
     """A message without the names of pods of namespaces that may not be read: `namespace/pod`, wherever it stands.
 
     Left alone is what only looks like one, such as `0/60 nodes`, `amd64/arm64` or a path: before the slash must stand
@@ -142,7 +142,7 @@ def guarded(text: str, may_read: Callable[[str], bool], known: Collection[str]) 
     return text if made == text else made
 
 
-def _hides(left: str, may_read: Callable[[str], bool], known: Collection[str]) -> bool:
+def _hides(left: str, may_read: Callable[[str], bool], known: Container[str]) -> bool:
     """Whether a namespace that may not be read stands before a slash, alone or after a full stop without a space."""
     labels = {left, left.rpartition(".")[2].strip("-")}
     return any(label in known and not may_read(label) for label in labels)

@@ -8,8 +8,8 @@
 | GET /api/events/<view>?… | Server-Sent Events (`stream`) |
 | POST /api/confirm {cards: [{name, uid}], pool} | {results: [{card, ok, status?, message?}]} (`confirming`) |
 
-Errors are {error: sentence} with a status: 401 nobody, 403 not allowed, 404 no such page, 429 too many open pages, 503
-nobody could be asked.
+Errors are {error: sentence} with a status: 401 nobody, 403 not allowed, 404 no such page, 429 too many pages are open
+or too large ones were asked for, 503 nobody could be asked.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from console import confirming, files, stream
 from console.access import OwnAccess, bearer
 from console.guard import answered, guard, refused
 from console.hub import failure
+from console.purses import EmptyPurseError, Purses
 from console.seats import NoSeatError, Seats
 from console.viewers import NotAskedError, UnknownViewerError
 from controllers.api.resources import GPUDEVICE
@@ -64,7 +65,7 @@ class Server:
         self._feed, self._hub, self._access, self._cluster = feed, hub, access, address_of
         self._hosts = {host.lower() for host in hosts}
         self._files = files.read()
-        self._seats = Seats()
+        self._seats, self._purses = Seats(), Purses()
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -141,19 +142,24 @@ class Server:
             }
         )
 
-    async def _rows(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
+    async def _rows(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.Response:
         view, params = self._page(request)
         try:
-            rows = await self._hub.rows(rights, view, params)
+            rows = await self._hub.rows(rights, view, params, self._purses.of(viewer))
+        except EmptyPurseError:
+            raise
         except Exception as error:  # said as the stream says it
             log.exception("a page failed", view=view, params=dict(params))
             return refused(500, failure(error))
         return _json({"rows": rows, "order": list(rows)} | self._age())
 
     async def _events(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.StreamResponse:
-        page = self._page(request)
+        page, purse = self._page(request), self._purses.of(viewer)
+        purse.check()
         with self._seats.taken(viewer):
-            return await stream.serve(request, self._access, self._hub, self._feed, rights=rights, page=page)
+            return await stream.serve(
+                request, self._access, self._hub, self._feed, rights=rights, page=page, purse=purse
+            )
 
     async def _confirm(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
         try:
@@ -194,6 +200,9 @@ async def _failing(request: web.Request, handler: Any) -> web.StreamResponse:
         return refused(503, str(error))
     except NoSeatError as error:
         return refused(429, str(error))
+    except EmptyPurseError as error:
+        response = refused(429, str(error))
+        response.headers["Retry-After"] = str(error.seconds)
     except web.HTTPException as error:
         return refused(error.status, error.reason)
     return response

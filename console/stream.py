@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from console.channel import Channel
     from console.feed import Feed
     from console.hub import Hub, Params
+    from console.purses import Purse
     from console.rights import Rights
 
 AGAIN: Final = 30.0
@@ -87,7 +88,14 @@ def aged(stale: Stale) -> dict[str, str]:
 
 
 async def serve(
-    request: web.Request, access: Access, hub: Hub, feed: Feed, *, rights: Rights, page: tuple[str, Params]
+    request: web.Request,
+    access: Access,
+    hub: Hub,
+    feed: Feed,
+    *,
+    rights: Rights,
+    page: tuple[str, Params],
+    purse: Purse,
 ) -> web.StreamResponse:
     """Answer with events until the reader goes; raises nothing but a cancellation."""
     response = web.StreamResponse(
@@ -97,7 +105,7 @@ async def serve(
     reader = Reader(response, feed, request.headers.get("Last-Event-ID", ""))
     try:
         while True:
-            async with hub.reading(rights, *page) as channel:
+            async with hub.reading(rights, *page, purse) as channel:
                 await reader.follow(channel, AGAIN)
             rights = await _again(request, access, reader)
     except UnknownViewerError as error:

@@ -65,14 +65,18 @@ async def _with_cards(cluster: Cluster, args: argparse.Namespace) -> int:
     if isinstance(found, Unreadable):
         made = replace(made, unread=tuple(dict.fromkeys((*made.unread, found.reason))))
     if args.output in ("json", "yaml"):
-        more = {} if isinstance(found, Unreadable) else verdict_table.as_json(found)
-        output.structured(as_json(made) | more, args.output)
+        verdicts = [] if isinstance(found, Unreadable) else [verdict_table.as_json(each) for each in found]
+        more = verdicts[0] if verdicts else {}
+        others = {"otherPools": verdicts[1:]} if len(verdicts) > 1 else {}
+        output.structured(as_json(made) | more | others, args.output)
     elif isinstance(found, Unreadable):
         _print(made)
     else:
         _print(replace(made, findings=()))
-        rows = verdict_table.rows(found, seen.now)
-        output.table(verdict_table.COLUMNS, rows, "table", headers=True)
+        for each in found:
+            if len(found) > 1:
+                print_lines([f"GPUPool {each.pool}:"])
+            output.table(verdict_table.COLUMNS, verdict_table.rows(each, seen.now), "table", headers=True)
     return OK
 
 

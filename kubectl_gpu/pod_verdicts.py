@@ -10,24 +10,38 @@ from controllers.api.whole_pod import WholePod
 from controllers.explain.pod import pools_of
 from controllers.explain.pod_verdict import node_verdicts, verdict_of
 from controllers.explain.records import Unreadable
-from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.queueing import attempt_queue
+from kubectl_gpu.cluster import Cluster, Found, attempt
+from kubectl_gpu.queueing import Observed, attempt_queue
 
 if TYPE_CHECKING:
     from controllers.domain.verdict.records import PodVerdict
     from controllers.explain.records import SeenPod
 
 
-async def read(cluster: Cluster, pod: SeenPod) -> PodVerdict | Unreadable:
-    """The verdict on a pool's cards and nodes for a pod, or why there is none."""
+async def read(cluster: Cluster, pod: SeenPod) -> list[PodVerdict] | Unreadable:
+    """The verdict on a pool's cards and nodes for a pod, or why there is none; several of one that asks for more pools.
+
+    The webhook lets none of these in; one may have come past it.
+    """
     asks = sorted(pools_of(pod))
     if not asks:
         return Unreadable(f"Pod {pod.key} asks for no card")
-    observed, whole, others = await asyncio.gather(
-        attempt_queue(cluster, asks[0], cluster.namespace),
+    queues, whole, others = await asyncio.gather(
+        asyncio.gather(*(attempt_queue(cluster, name, cluster.namespace) for name in asks)),
         attempt(cluster.get(resources.POD, WholePod, pod.name, cluster.namespace)),
         attempt(cluster.list(resources.POD, WholePod)),
     )
+    found = [_verdict(pod, observed, whole, others) for observed in queues]
+    known = [each for each in found if not isinstance(each, Unreadable)]
+    return known or next(each for each in found if isinstance(each, Unreadable))
+
+
+def _verdict(
+    pod: SeenPod,
+    observed: Observed | Unreadable,
+    whole: Found[WholePod] | Unreadable,
+    others: list[Found[WholePod]] | Unreadable,
+) -> PodVerdict | Unreadable:
     if isinstance(observed, Unreadable):
         return observed
     seen = observed.objects

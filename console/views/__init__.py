@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VIEWS: Final[Mapping[str, View]] = {
     view.name: view
     for view in (
-        View("fleet", fleet.rows, pods=False),
+        View("fleet", fleet.rows, pods=False, following=lambda: fleet.Fleet().rows),
         View("pool", pool.rows, ("pool",)),
         View("pod", pod.rows, ("namespace", "pod")),
         View("card", card.rows, ("card",)),

@@ -42,13 +42,13 @@ def _card(card: GPUDevice, seen: Seen, now: float) -> Row:
     status, hardware = card.status, card.status.hardware
     inventory = _inventory(card, seen)
     verdict = explanation_row(explain.explained(explain.CardSeen(card, inventory, now)), seen)["verdict"]
-    shown = square(card, now)
+    shown, waiting = square(card, now), awaiting(seen.inventories.get(status.node_name or ""))
     return less(
         kind="card",
         card=card.name,
         inventoryID=status.inventory_id,
         node=status.node_name,
-        state="Pending" if shown == "Unassigned" and status.inventory_id in awaiting(seen) else shown,
+        state="Pending" if shown == "Unassigned" and status.inventory_id in waiting else shown,
         pool=status.pool_ref.name if status.pool_ref else None,
         assigned=assigned_pool(card),
         verdict=verdict,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from console.views.common import less
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.near import locations
 from controllers.domain.slots import blocked_by
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from console.records import Row, Seen
     from controllers.api.gpudevice import Allocation, ForeignAllocation, GPUDevice, Reservation
+    from controllers.api.gpunodeinventory import GPUNodeInventory
 
 Square = Literal["Free", "InUse", "Promised", "Faulted", "Blocked", "NotOffered", "Leaving", "Pending", "Unassigned"]
 """What a card's square shows, the first that holds of: kept out of service, in no pool, leaving, used, promised."""
@@ -43,13 +46,17 @@ def _in_service(card: GPUDevice, now: float) -> Square:
     return "Promised" if any(live(one, now) for one in card.status.reservations) else "Free"
 
 
-def awaiting(seen: Seen) -> frozenset[str]:
-    """The inventoryIDs of cards that wait for somebody to confirm them."""
+def changes_at(card: GPUDevice, now: float) -> float:
+    """Until when time alone does not change a card's square, epoch seconds; infinity where it never does."""
+    ends = (seconds(one.expires_at) for one in card.status.reservations if live(one, now))
+    return min(ends, default=inf)
+
+
+def awaiting(inventory: GPUNodeInventory | None) -> frozenset[str]:
+    """The inventoryIDs of a node's cards that wait for somebody to confirm them."""
+    pools = inventory.status.pools if inventory is not None else None
     return frozenset(
-        entry.inventory_id
-        for inventory in seen.inventories.values()
-        for entry in (inventory.status.pools.pending if inventory.status.pools else ())
-        if entry.reason == "AwaitingApproval"
+        entry.inventory_id for entry in (pools.pending if pools else ()) if entry.reason == "AwaitingApproval"
     )
 
 

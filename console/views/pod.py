@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from console.views.common import cells_of, explanation_row, less, missing, notes
 from console.views.queues import observed_queue, pod_pool, queue_seen, units
-from console.views.verdicts import nodes_of, verdict_rows
+from console.views.verdicts import OTHERS, is_unseen, nodes_of, verdict_rows
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
 from controllers.explain import pod as explain
@@ -37,9 +37,12 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     if found is None:
         gone = missing("Pod", key, seen.pods) if seen.may_read(namespace) else _unread(namespace)
         return notes(seen, "Pod") | gone
-    queue = _queue(found, seen, now)
+    queue = _queue(found, pod_pool(found), seen, now)
     row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, queue, now)), seen)
-    return {"pod": row} | _verdicts(found, seen, queue) | notes(seen, "GPUDevice", "Node", "GPUPool")
+    verdicts = _verdicts(found, seen, queue, now)
+    if is_unseen(verdicts):
+        row["unread"] = [*row.get("unread", ()), OTHERS]
+    return {"pod": row} | verdicts | notes(seen, "GPUDevice", "Node", "GPUPool")
 
 
 def _unread(namespace: str) -> dict[str, Row]:
@@ -56,20 +59,30 @@ class _Queue:
     queue: Queue
 
 
-def _queue(pod: ShownPod, seen: Seen, now: float) -> _Queue | None:
-    """Of a pod that is on no node yet; None of others, and where there is no such pool."""
-    pool = seen.pools.get(pod_pool(pod))
+def _queue(pod: ShownPod, name: str, seen: Seen, now: float) -> _Queue | None:
+    """Of a pool that a pod on no node yet asks for; None of other pods, and where there is no such pool."""
+    pool = seen.pools.get(name)
     if pool is None or pod.node is not None or pod.finished:
         return None
     return _Queue(queue_seen(pool, seen, now, every_node=True), observed_queue(pool, seen, now))
 
 
-def _verdicts(pod: ShownPod, seen: Seen, queue: _Queue | None) -> dict[str, Row]:
-    """What each card and node of its pool is to a pod on none yet; nothing where cards or nodes may not be read."""
-    if queue is None or "GPUDevice" in seen.refused:
+def _verdicts(pod: ShownPod, seen: Seen, first: _Queue | None, now: float) -> dict[str, Row]:
+    """What each card and node of its pool is to a pod on none yet; nothing where cards or nodes may not be read.
+
+    One that came past the webhook may ask for several pools: `first` is the queue of the one that admitted it.
+    """
+    if first is None or "GPUDevice" in seen.refused:
         return {}
-    verdict = verdict_of(queue.objects, queue.queue, pod, nodes_of(pod, queue.objects))
-    return verdict_rows(verdict, seen) if verdict is not None else {}
+    others = sorted(explain.pools_of(pod).keys() - {first.queue.pool})
+    found: dict[str, Row] = {}
+    for queue in (first, *(_queue(pod, name, seen, now) for name in others)):
+        if queue is None:
+            continue
+        verdict = verdict_of(queue.objects, queue.queue, pod, nodes_of(pod, queue.objects))
+        if verdict is not None:
+            found |= verdict_rows(verdict, seen, verdict.pool if others else None)
+    return found
 
 
 def _pod(pod: ShownPod) -> Row:

@@ -9,6 +9,8 @@ from controllers.explain.pod_verdict import node_verdicts
 from controllers.explain.records import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from console.pods import ShownPod
     from console.records import Row, Seen
     from controllers.domain.verdict.records import CardVerdict, NodeVerdict, PodVerdict
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 HELD: Final = ("InUse", "Promised")
 """Reasons that name a pod."""
-_OTHERS: Final = Unreadable("The console reads pods that ask for cards, and no others.")
+OTHERS: Final = (
+    "What else runs on the nodes is not looked at: the console reads pods that ask for cards, and no others."
+    " kubectl gpu explain pod --cards looks at all pods that you may list"
+)
+_OTHERS: Final = Unreadable(OTHERS)
 
 
 def nodes_of(pod: ShownPod, seen: QueueSeen) -> tuple[NodeVerdict, ...]:
@@ -32,10 +38,15 @@ def nodes_of(pod: ShownPod, seen: QueueSeen) -> tuple[NodeVerdict, ...]:
     return node_verdicts(whole, nodes, _OTHERS, seen.tolerated)
 
 
-def verdict_rows(verdict: PodVerdict, seen: Seen) -> dict[str, Row]:
-    """A row for each node and for each card, by `verdict/<node>` and `card/<name>`."""
+def verdict_rows(verdict: PodVerdict, seen: Seen, pool: str | None = None) -> dict[str, Row]:
+    """A row for each node and card, by `verdict/<node>` and `card/<name>`; `pool`: to be named on each card."""
     found = {f"verdict/{each.node}": _node(each, seen) for each in verdict.nodes}
-    return found | {f"card/{each.card}": _card(each, seen) for each in verdict.cards}
+    return found | {f"card/{each.card}": _card(each, seen) | less(pool=pool) for each in verdict.cards}
+
+
+def is_unseen(rows: Mapping[str, Row]) -> bool:
+    """Whether some node is not known to take the pod or not, since what else runs there was not looked at."""
+    return any("pods on the node" in row.get("unseen", ()) for row in rows.values())
 
 
 def _node(found: NodeVerdict, seen: Seen) -> Row:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -47,13 +48,18 @@ def whole(quantity: str | int) -> int:
     return int(value)
 
 
+_known = lru_cache(maxsize=1024)(whole)
+"""The same, of quantities that were read already: nearly all are small numbers."""
+
+
 def _asks(container: Container) -> dict[str, int]:
     """Pools and units of one container; extended resources have limits equal to requests."""
     requests, limits = container.resources.requests, container.resources.limits
     merged = {**requests, **limits} if requests and limits else limits or requests
-    return {
-        key.removeprefix(names.PREFIX): whole(value) for key, value in merged.items() if key.startswith(names.PREFIX)
-    }
+    if not merged:
+        return {}
+    start = len(names.PREFIX)
+    return {key[start:]: _known(value) for key, value in merged.items() if key.startswith(names.PREFIX)}
 
 
 def pools_named(spec: PodSpec) -> list[str]:
@@ -125,8 +131,11 @@ def pools_of(pod: Pod) -> frozenset[str]:
 
 def units_of(pod: Pod, pool: str) -> int:
     """Units of a pool that a stored pod needs; 0 where its quantities cannot be read."""
+    spec = pod.spec
     try:
-        return effective(pod.spec).get(pool, 0)
+        if not spec.init_containers and len(spec.containers) == 1:
+            return _asks(spec.containers[0]).get(pool, 0)  # nearly all
+        return effective(spec).get(pool, 0)
     except ValueError:
         return 0
 

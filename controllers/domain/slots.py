@@ -133,7 +133,8 @@ def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:
 
 def blocked_by(device: GPUDevice) -> Condition | None:
     """The condition that keeps the card from being pooled, offered and issued; the first where there are several."""
-    # One pass: this is asked several times for every card of a pool, and seldom true.
+    if not device.status.conditions:
+        return None  # nearly all: this is asked several times for every card of a pool
     found = [c for c in device.status.conditions if c.status == "True" and c.type in BLOCKING]
     return min(found, key=lambda c: BLOCKING.index(c.type), default=None)
 
@@ -237,6 +238,8 @@ def account(
     given = node is not None and gives(node) and keeps_off(node, tolerated) is None
     reserved = {
         card.name: sum(r.slots for r in card.status.reservations if live(r, now) and r.request_id not in requests)
+        if card.status.reservations
+        else 0
         for card in cards
     }
     return NodeSlots(

@@ -120,5 +120,5 @@ def _toleration(taint: Taint, value: str | None = None) -> Toleration:
 
 
 def spelled_taint(taint: NodeTaint) -> str:
-    """A taint in words."""
-    return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
+    """A taint in words, as kubectl writes it: `taint key=value:NoSchedule`."""
+    return f"taint {taint.key}={taint.value}:{taint.effect}" if taint.value else f"taint {taint.key}:{taint.effect}"

@@ -56,12 +56,14 @@ def node_verdicts(
 
     `pods`: all of the cluster; where nobody may list them, no node fits for sure. `added`: what the pool adds.
     """
-    others = [] if isinstance(pods, Unreadable) else [each for each in pods if each.metadata.uid != pod.metadata.uid]
-    demands = Demands.of(pod, added, others=[each for each in others if each.node])
+    own = pod.metadata.uid
     here: dict[str, list[WholePod]] = {name: [] for name in nodes}
+    every = () if isinstance(pods, Unreadable) else pods
+    others = [each for each in every if each.spec.node_name and each.metadata.uid != own]
+    demands = Demands.of(pod, added, others)
     for each in others:
-        if each.node in here:
-            here[each.node].append(each)
+        if (found_here := here.get(each.spec.node_name or "")) is not None:
+            found_here.append(each)
     found: list[NodeVerdict] = []
     for name in sorted(nodes):
         verdict = node_verdict(demands, nodes[name], None)
@@ -88,7 +90,8 @@ def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
             continue
         for node in each.node.split(", "):
             has = found.get(node, Kept(0, each.position))
-            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + each.units, has.position)
+            more = each.units - queue.reserved.get(each.key, {}).get(node, 0)  # those are free to nobody as it is
+            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + max(0, more), has.position)
     return found
 
 

@@ -73,6 +73,8 @@ class Queue:
     """The most that a namespace may have, of those whose pods wait."""
     before: Mapping[str, int] = field(default_factory=dict)
     """Free slots by node that pods get before the queue: those that were admitted, and nothing is reserved for."""
+    reserved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By key of a waiter that has some reservations and needs more: slots by node, which count for it already."""
     slots: Mapping[str, NodeSlots] = field(default_factory=dict, compare=False, repr=False)
     """What it was computed from: the nodes on which something may be free."""
     limitations: tuple[str, ...] = ()

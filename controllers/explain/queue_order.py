@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from controllers.api.settings import AdmissionSettings, SchedulingSettings
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from controllers.domain.slots import NodeSlots
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueSeen:
     """A pool with its pods, cards and nodes."""
 
@@ -63,7 +64,7 @@ class QueueSeen:
         """The nodes, as far as they are known."""
         return {} if isinstance(self.nodes_read, Unreadable) else self.nodes_read
 
-    @property
+    @cached_property
     def bound(self) -> tuple[TenantPod, ...]:
         """Pods that are on a node."""
         return tuple(pod for pod in self.pods if pod.node is not None)
@@ -92,6 +93,12 @@ def computed(seen: QueueSeen) -> Queue:
             promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
         else:
             entries.append(entry)
+    reserved = {
+        member.key: _by_node(by_request[member.request_id])
+        for entry in entries
+        for member in entry.members
+        if member.request_id in by_request
+    }
     slots = node_slots(seen, seen.now)
     walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen, slots)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
@@ -110,6 +117,7 @@ def computed(seen: QueueSeen) -> Queue:
         used=used,
         limits=limits_of(seen.pool, waiters),
         before=before,
+        reserved=reserved,
         slots=slots,
         limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
@@ -186,6 +194,14 @@ def _promised_node(seen: QueueSeen, member: Member, reserved: list[tuple[GPUDevi
     else:
         is_promised = suffices(seen, member, reserved)
     return reserved[0][0].status.node_name or "" if is_promised else None
+
+
+def _by_node(reserved: Iterable[tuple[GPUDevice, Reservation]]) -> dict[str, int]:
+    """Slots of reservations by the node of their cards."""
+    found: Counter[str] = Counter()
+    for device, each in reserved:
+        found[device.status.node_name or ""] += each.slots
+    return found
 
 
 def _reservations(seen: QueueSeen) -> dict[str, list[tuple[GPUDevice, Reservation]]]:

@@ -235,6 +235,22 @@ async def test_no_viewer_has_more_open_pages_than_are_kept(own: Console, monkeyp
     assert (await browser.get("/api/events/fleet"))[0] == 429
 
 
+async def test_who_asks_for_large_pages_again_and_again_is_told_to_wait(
+    own: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = own.browser()
+    status, _ = await browser.get("/api/rows/fleet")
+    assert status == 200
+    monkeypatch.setattr("console.purses.FULL", 1e-9)  # so that one page of the smallest is as much as anybody may have
+    monkeypatch.setattr("console.purses.SHARE", 1e-9)
+    refused = [await browser.get(f"/api/{what}/fleet") for what in ("rows", "events")]
+    assert {status for status, _ in refused} == {429}
+    assert all("come again in" in said["error"] for _, said in refused)
+    assert (await browser.get("/api/me"))[0] == 200
+    monkeypatch.undo()
+    assert (await browser.get("/api/rows/fleet"))[0] == 200
+
+
 async def test_pages_that_are_left_are_kept_in_numbers(own: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("console.hub.KEPT_MAX", 2)
     for number in range(5):

@@ -10,9 +10,11 @@ from console import redactions
 from console import sight as sights
 from console.hub import Hub
 from console.kinds import WHOLE
+from console.purses import Purses
 from console.redactions import Redactions
 from console.rights import HIDDEN, Rights, guarded
 from console.sight import PORTION, Sight
+from console.viewers import Viewer
 from console.views import VIEWS
 from tests.console.page.serving import Fed
 from tests.kit.objects import address, allocation, card, condition
@@ -20,6 +22,7 @@ from tests.kit.objects import address, allocation, card, condition
 KINDS = frozenset(read.resource.kind for read in WHOLE)
 TEAMS = [f"team-{number}" for number in range(20)]
 NODES, EACH = 150, 8
+PURSE = Purses().of(Viewer("somebody"))
 
 
 def fed(nodes: int = NODES) -> Fed:
@@ -108,14 +111,14 @@ async def test_a_page_that_shows_no_pods_is_one_for_all_teams() -> None:
     feed = fed(2)
     hub = Hub(feed, VIEWS)
     for team in TEAMS:
-        async with hub.reading(rights(team), "fleet", ()), hub.reading(rights(team), "broken", ()):
+        async with hub.reading(rights(team), "fleet", (), PURSE), hub.reading(rights(team), "broken", (), PURSE):
             pass
     assert len([key for key in hub._channels if key[1] == "fleet"]) == 1
     assert len([key for key in hub._channels if key[1] == "broken"]) == len(TEAMS)
-    everybody = await hub.rows(Rights(KINDS, None), "fleet", ())
+    everybody = await hub.rows(Rights(KINDS, None), "fleet", (), PURSE)
     for name in ("fleet", "confirm"):
         assert not VIEWS[name].pods
-        assert await hub.rows(rights("team-3"), name, ()) == await hub.rows(Rights(KINDS, None), name, ())
+        assert await hub.rows(rights("team-3"), name, (), PURSE) == await hub.rows(Rights(KINDS, None), name, (), PURSE)
     assert everybody
 
 

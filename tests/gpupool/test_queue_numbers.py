@@ -6,6 +6,7 @@ import pytest
 
 from controllers.api.gangs import GANG, GANG_SIZE
 from controllers.domain.queue import serve
+from controllers.gpupool.queue import numbers
 from tests.gpupool.test_queued_pods import Queue
 
 
@@ -13,9 +14,8 @@ def found(pool: Queue, pod: str) -> str:
     """What the condition of a pod would say now."""
     made = pool.look()
     assert made is not None
-    wait = made.reasons[f"default/{pod}"]
-    assert wait.found is not None
-    return wait.found()
+    assert f"default/{pod}" in made.reasons
+    return made.numbers(f"default/{pod}")
 
 
 def test_a_pod_that_needs_more_cards_of_one_node_is_told_what_there_is() -> None:
@@ -82,3 +82,34 @@ def test_a_pod_that_nobody_held_against_the_nodes_has_no_numbers(monkeypatch: py
     monkeypatch.setattr(serve, "WORK_MAX", 10)
     assert found(pool, "first") == "2 cards: 2 on nodes that refuse the pod"
     assert found(pool, "second") == ""
+
+
+def test_of_a_pod_that_waits_for_something_else_nothing_is_counted() -> None:
+    pool = Queue({"n1": 1}, queue={"namespaces": [{"name": "default", "limit": 1}]})
+    pool.queues("p1", age=60)
+    pool.queues("p2", age=30)
+    assert found(pool, "p2") == "1 are allowed"
+    made = pool.look()
+    assert made is not None
+    assert made.numbers("default/p1") == "", "it is served"
+
+
+def test_cards_are_counted_once_for_a_gang_that_cards_are_kept_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    cards_of = numbers.cards_of
+    monkeypatch.setattr(numbers, "cards_of", lambda *args: counted.append(1) or cards_of(*args))
+    pool = Queue({"n1": 2})
+    pool.reserve("n1-0", "secret")
+    members = [f"g{at}" for at in range(2)]
+    for name in members:
+        pool.queues(name, age=3600, marks={GANG: "g", GANG_SIZE: "2"})
+    for name in ("p1", "p2", "p3"):
+        pool.queues(name, age=30)
+    made = pool.look()
+    assert made is not None
+    said = {name: made.numbers(f"default/{name}") for name in (*members, "p1", "p2", "p3")}
+    assert {said.pop(name) for name in members} == {"2 cards: 1 promised, 1 free"}
+    assert set(said.values()) == {
+        "1 free ones are kept for pods that are before it (2 cards: 1 promised, 1 kept for others)"
+    }
+    assert len(counted) == 2, "once for the gang, and once for all that nothing is kept for"

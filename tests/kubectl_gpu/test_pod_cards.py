@@ -151,6 +151,17 @@ class TestBefore:
         assert {name: (each.slots, each.position) for name, each in kept_before(queue, me).items()} == {"n1": (1, 0)}
         assert kept_before(queue, before) == {}
 
+    def test_what_is_reserved_for_a_waiter_already_counts_once(self) -> None:
+        first, me = queued("first", 2, age=60), queued("me", age=10)
+        promised = objects.card(
+            "n1", 0, pool=POOL, reservations=[objects.reservation("r-first", pod="first", until=NOW + 9)]
+        )
+        view = seen(first, me, on=[promised, *(objects.card("n1", at, pool=POOL) for at in (1, 2))])
+        assert {name: each.slots for name, each in kept_before(computed(view), me).items()} == {"n1": 1}
+        made = numbers_of(view, computed(view), me)
+        assert made is not None
+        assert (made.slots.free, made.slots.kept) == (1, 1)
+
     def test_where_nodes_may_not_be_read_there_is_no_verdict(self) -> None:
         view = seen(queued("p"), on=cards("n1", 1), nodes=Unreadable("no"))
         assert numbers_of(view, computed(view), queued("p")) is None
@@ -186,6 +197,19 @@ class TestCommand:
         assert "Waiting: It waits. When this was written: 8 cards: 8 in use." in out
         assert "? Verdicts on cards and nodes need the right to list GPUDevices, Nodes and the pool's pods" in out
         assert "VERDICT" not in out
+
+    async def test_a_pod_that_asks_for_two_pools_has_a_table_of_each(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The webhook lets none such in; one may have come past it."""
+        body = queued_body("p")
+        more = {"name": "more", "resources": {"limits": {names.resource_name("other"): "1"}}}
+        body["spec"]["containers"].append(more)
+        api = Api(body, pools=[objects.pool(POOL), objects.pool("other")])
+        out = await self.said(api, "explain pod p --cards", capsys)
+        assert [line for line in out.splitlines() if line.startswith("GPUPool ")] == [
+            f"GPUPool {each}:" for each in sorted((POOL, "other"))
+        ]
+        made = json.loads(await self.said(api, "explain pod p --cards -o json", capsys))
+        assert [made["pool"], *(each["pool"] for each in made["otherPools"])] == sorted((POOL, "other"))
 
     async def test_it_goes_with_pods_alone(self) -> None:
         with pytest.raises(UsageError, match="--cards goes with a pod"):

@@ -31,7 +31,7 @@ const Findings = ({ found }) => found && html`<h2>${t("findings")}</h2><ul class
 function CardCell({ row }) {
   const who = row.others ? t("otherNamespace") : row.pod && html`<${PodLink} ...${row} />`;
   const when = row.since ? html` <${Age} since=${row.since} />` : row.until && html` ${t("until")} <time datetime=${row.until}>${new Date(row.until).toLocaleTimeString()}</time>`;
-  return html`<li><span class=${`sq ${SQUARES[row.reason] ?? "Blocked"}`} aria-hidden="true"></span><${CardLink} card=${row.card} /> ${row.reason} ${who}${when}
+  return html`<li><span class=${`sq ${SQUARES[row.reason] ?? "Blocked"}`} aria-hidden="true"></span><${CardLink} card=${row.card} /> ${row.pool ? `(${row.pool}) ` : ""}${row.reason} ${who}${when}
     ${row.detail && html` <span lang="en">(${row.detail})</span>`}</li>`;
 }
 

@@ -44,6 +44,8 @@ class Decision:
     outcome: Outcome = "Waiting"
     kept_nodes: tuple[str, ...] = ()
     """Nodes on which free slots are kept for it."""
+    unlooked: bool = False
+    """Whether it waits since it was too much to hold it against the nodes (`WORK_MAX`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Walk:
         looked_at = [self._able_for(entry.namespace, member) for member in entry.members]
         able = [each for each in looked_at if each is not None]
         if len(able) < len(looked_at):
-            return Decision(entry)
+            return Decision(entry, unlooked=True)
         nodes = able[0] if len(able) == 1 else self._with_total({name for each in able for name in each.nodes})
         if not all(each.nodes for each in able) or entry.units > nodes.total:
             return Decision(entry, outcome="NoNodeFits")

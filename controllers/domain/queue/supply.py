@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
 from controllers.domain.allocation import applied, is_applied
+from controllers.domain.lifecycle import live
 from controllers.domain.near import NOTHING_FREE
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.slots import NodeSlots, account, gives, issuable, slots_of
@@ -82,18 +83,21 @@ def node_slots(seen: PoolObjects, now: float) -> dict[str, NodeSlots]:
             tolerated=seen.tolerated,
         )
         for name, devices in cards.items()
-        if name in seen.nodes and any(_may_be_free(device, allocation) for device in devices)
+        if name in seen.nodes and any(_may_be_free(device, allocation, now) for device in devices)
     }
 
 
-def _may_be_free(device: GPUDevice, allocation: AllocationSpec) -> bool:
+def _may_be_free(device: GPUDevice, allocation: AllocationSpec, now: float) -> bool:
     """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
-    taken = 0
+    taken, size = 0, slots_of(device, allocation)
     for one in device.status.allocations:
         taken += one.slots
+    if taken >= size:
+        return False
     for promise in device.status.reservations:
-        taken += promise.slots
-    return taken < slots_of(device, allocation)
+        if live(promise, now):
+            taken += promise.slots
+    return taken < size
 
 
 def capacities(

@@ -21,7 +21,7 @@ def used_by_namespace(pool: str, cards: Iterable[GPUDevice], bound: Iterable[Pod
     used: Counter[str] = Counter()
     requests: set[str] = set()
     for pod in bound:
-        if pod.node is not None and not pod.finished:
+        if pod.spec.node_name is not None and not pod.finished:
             used[pod.metadata.namespace or ""] += units_of(pod, pool)
             requests.add(pod.metadata.annotations.get(names.REQUEST_ID, ""))
     for card in cards:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.lifecycle import live
-from controllers.domain.node_fit import unmet, untolerated
-from controllers.domain.taints import spelled_taint
+from controllers.domain.node_fit import names_demanded, node_fits
+from controllers.domain.verdict.nodes import refused_to
 from controllers.domain.verdict.records import REASONS
 
 if TYPE_CHECKING:
@@ -52,12 +52,11 @@ def reason_of_free(place: NodeCards, units: int, own: int) -> CardReason:
 
 
 def refused_by(place: NodeCards, constraints: PodConstraints) -> str:
-    """Why the node takes no pod of the pool, or not this one: the first that the scheduler would come to, in words."""
-    if place.refuses or place.node is None:
+    """Why the node takes no pod of the pool, or not this one, in the words of the verdict on the node."""
+    if place.refuses or place.node is None or node_fits(constraints, place.node):
         return place.refuses
-    first = next(iter(unmet(constraints, place.node)), "")
-    taint = untolerated(constraints, place.node) if first == "taints" else None
-    return spelled_taint(taint) if taint is not None else first
+    found = refused_to(constraints, names_demanded(constraints), place.node)
+    return "" if found is None else found.detail or found.messages[0]
 
 
 def promised_here(place: NodeCards, asked: Asked, now: float) -> int:

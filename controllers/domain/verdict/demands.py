@@ -6,6 +6,7 @@ Of CPU in thousandths of a core; of all else in whole ones (bytes, cards, pods),
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controllers.domain.node_fit import PodConstraints, names_demanded
@@ -87,7 +88,7 @@ class NodeUse:
                 continue
             count += 1
             ports |= {*_ports(pod.spec)}
-            for name, units in amounts(_requests(pod.spec, pod)).items():
+            for name, units in _counted(pod):
                 total[name] = total.get(name, 0) + units
         return cls(total, count, frozenset(ports))
 
@@ -134,6 +135,23 @@ def _requests(spec: WholeSpec, running: WholePod | None = None) -> dict[str, int
     return total
 
 
+def _counted(pod: WholePod) -> Iterable[tuple[str, int]]:
+    """What a pod on a node has of it, by resource."""
+    spec = pod.spec
+    simple = not (spec.init_containers or spec.overhead or spec.resources.requests) and len(spec.containers) == 1
+    if not simple or any(each.resources is not None for each in pod.status.container_statuses):
+        return amounts(_requests(spec, pod)).items()
+    # Nearly all: nothing is added up, so that each quantity by itself can be counted, and is known.
+    asked = spec.containers[0].resources
+    merged = {**asked.limits, **asked.requests} if asked.limits else asked.requests
+    return [(name, _quantity(name, quantity)) for name, quantity in merged.items()]
+
+
+@lru_cache(maxsize=4096)
+def _quantity(resource: str, quantity: str | int) -> int:
+    return units(resource, nanos(quantity))
+
+
 def _given(pod: WholePod) -> dict[str, ContainerStatus]:
     """By container what kubelet says of it; of init containers of those that run on."""
     sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
@@ -164,6 +182,8 @@ def _is_shared(resource: str) -> bool:
 
 def _ports(spec: WholeSpec) -> tuple[HostPort, ...]:
     """Ports of the node that the pod takes; init containers that end take none for long."""
+    if not spec.init_containers and not any(container.ports for container in spec.containers):
+        return ()
     sidecars = (one for one in spec.init_containers if one.restart_policy == "Always")
     return tuple(
         HostPort(port.host_ip or _ANY, port.protocol or "TCP", port.host_port)

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.kube import Node
+    from controllers.domain.node_fit import PodConstraints
     from controllers.domain.verdict.demands import Demands, NodeUse
     from controllers.domain.verdict.records import Unseen
 
 NO_NODE_BY_NAME: Final = "pod affinity terms conflict"
 """Of a pod whose affinity names no node at all: the scheduler says it once for the pod, and not for each node."""
+CORDONED: Final = "cordoned"
 _CORDON: Final = NodeTaint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _BYTES: Final = (MEMORY, STORAGE)
 _GIB: Final = 2**30
@@ -41,9 +43,8 @@ def node_verdict(pod: Demands, node: Node, there: NodeUse | None) -> NodeVerdict
     `there`: what the pods on the node have of it; None where nobody knows, and then only what is more than the whole
     node can make it say no for resources. Raises ValueError where a quantity of the node cannot be read.
     """
-    for look in (_named, _cordon, _node_name, _taints, _affinity):
-        if (found := look(pod, node)) is not None:
-            return found
+    if (found := refused_to(pod.constraints, pod.named, node)) is not None:
+        return found
     if there is not None and (taken := [port for port in pod.ports if conflicts(port, there.ports)]):
         detail = ", ".join(f"hostPort {port.port}/{port.protocol} is taken" for port in taken)
         return NodeVerdict(
@@ -55,45 +56,54 @@ def node_verdict(pod: Demands, node: Node, there: NodeUse | None) -> NodeVerdict
     return NodeVerdict(node.name, "Unknown" if unseen else "Fits", unseen=unseen)
 
 
+def refused_to(pod: PodConstraints, named: frozenset[str] | None, node: Node) -> NodeVerdict | None:
+    """What of a pod's constraints keeps it from the node, whatever runs there: the first in the scheduler's order.
+
+    `named`: the nodes that its affinity names (`names_demanded`).
+    """
+    if named is not None and node.name not in named:
+        return _unnamed(named, node)
+    for look in (_cordon, _node_name, _taints, _affinity):
+        if (found := look(pod, node)) is not None:
+            return found
+    return None
+
+
 def histogram(verdicts: Iterable[NodeVerdict]) -> Counter[str]:
     """The scheduler's words and of how many nodes it says them, as its event FailedScheduling does."""
     return Counter(message for verdict in verdicts for message in verdict.messages)
 
 
-def _named(pod: Demands, node: Node) -> NodeVerdict | None:
+def _unnamed(named: frozenset[str], node: Node) -> NodeVerdict:
     """The scheduler looks at no other nodes than those that the affinity names, if it names them in each term."""
-    if pod.named is None or node.name in pod.named:
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]" if named else NO_NODE_BY_NAME
+    return NodeVerdict(node.name, "NodeAffinity", (message,), "its affinity names other nodes" if named else "")
+
+
+def _cordon(pod: PodConstraints, node: Node) -> NodeVerdict | None:
+    if not node.spec.unschedulable or any(tolerates(one, _CORDON) for one in pod.tolerations):
         return None
-    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]" if pod.named else NO_NODE_BY_NAME
-    return NodeVerdict(node.name, "NodeAffinity", (message,), "its affinity names other nodes" if pod.named else "")
+    return NodeVerdict(node.name, "Unschedulable", ("node(s) were unschedulable",), CORDONED)
 
 
-def _cordon(pod: Demands, node: Node) -> NodeVerdict | None:
-    if not node.spec.unschedulable or any(tolerates(one, _CORDON) for one in pod.constraints.tolerations):
-        return None
-    return NodeVerdict(node.name, "Unschedulable", ("node(s) were unschedulable",), "cordoned")
-
-
-def _node_name(pod: Demands, node: Node) -> NodeVerdict | None:
-    if is_named(pod.constraints, node):
+def _node_name(pod: PodConstraints, node: Node) -> NodeVerdict | None:
+    if is_named(pod, node):
         return None
     message = "node(s) didn't match the requested node name"
-    return NodeVerdict(node.name, "NodeName", (message,), f"the pod names {pod.constraints.node_name}")
+    return NodeVerdict(node.name, "NodeName", (message,), f"the pod names {pod.node_name}")
 
 
-def _taints(pod: Demands, node: Node) -> NodeVerdict | None:
-    taint = untolerated(pod.constraints, node)
-    if taint is None:
+def _taints(pod: PodConstraints, node: Node) -> NodeVerdict | None:
+    if (taint := untolerated(pod, node)) is None:
         return None
-    detail = f"{spelled_taint(taint)}:{taint.effect}"
-    return NodeVerdict(node.name, "TaintToleration", ("node(s) had untolerated taint(s)",), detail)
+    return NodeVerdict(node.name, "TaintToleration", ("node(s) had untolerated taint(s)",), spelled_taint(taint))
 
 
-def _affinity(pod: Demands, node: Node) -> NodeVerdict | None:
-    if is_selected(pod.constraints, node):
+def _affinity(pod: PodConstraints, node: Node) -> NodeVerdict | None:
+    if is_selected(pod, node):
         return None
     labels = node.metadata.labels
-    missing = [f"{key}={value}" for key, value in pod.constraints.labels if labels.get(key) != value]
+    missing = [f"{key}={value}" for key, value in pod.labels if labels.get(key) != value]
     detail = f"lacks {', '.join(missing)}" if missing else "no term of the node affinity matches"
     return NodeVerdict(node.name, "NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",), detail)
 

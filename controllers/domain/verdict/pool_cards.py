@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
 from controllers.domain.slots import gives, withheld
 from controllers.domain.taints import keeps_off, spelled_taint
+from controllers.domain.verdict.nodes import CORDONED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.records import CardReason, Kept
 
 
-@dataclass(frozen=True, slots=True)
-class CardState:
+class CardState(NamedTuple):
     """A card, and the first reason that keeps it from every newcomer; `Free` where none does."""
 
     device: GPUDevice
@@ -101,15 +101,14 @@ def _name(device: GPUDevice) -> str:
 def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
     """Why a node that is there takes no pod of the pool, in words; empty where it does."""
     if node.ready and not gives(node):
-        return "cordoned"
+        return CORDONED
     if (taint := keeps_off(node, tolerated)) is not None:
         return spelled_taint(taint)
     label = names.pool_node_label(pool)
     return "" if label in node.metadata.labels else f"label {label} is missing"
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(NamedTuple):
     """Slots of a card."""
 
     used: int

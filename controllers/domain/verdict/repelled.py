@@ -20,7 +20,8 @@ def may_be_repelled(pod: WholePod, others: Iterable[WholePod]) -> bool:
 
     Namespaces are not known here: a term that selects some by their labels counts.
     """
-    return any(_concerns(term, other, pod) for other in others for term in _terms(other))
+    demanding = (other for other in others if other.spec.affinity is not None)  # few of thousands
+    return any(_concerns(term, other, pod) for other in demanding for term in _terms(other))
 
 
 def _terms(pod: WholePod) -> tuple[PodTerm, ...]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
 
+    Tell = Callable[[str, Mapping[str, Wait], Callable[[str], str]], None]
+
 log = structlog.get_logger()
 DELAY = 0.02
 """Seconds in which changes are collected: a pod that ends changes its card, too."""
@@ -51,9 +53,12 @@ class PendingPodController:
         self,
         process: Process,
         world: World,
-        tell: Callable[[str, Mapping[str, Wait]], None] = lambda _pool, _reasons: None,
+        tell: Tell = lambda _pool, _reasons, _numbers: None,
     ) -> None:
-        """Make the loop; `watch` connects it to the caches. `tell` is told why pods of a pool wait."""
+        """Make the loop; `watch` connects it to the caches.
+
+        `tell` is told why pods of a pool wait, and what gives the numbers to it by a pod's key.
+        """
         self._execute, self._world, self._tell = process.executor.execute, world, tell
         self._denials: dict[str, Denials] = defaultdict(Denials)
         self._since: dict[str, float] = {}  # when something changed that no round has looked at, in monotonic seconds
@@ -72,7 +77,7 @@ class PendingPodController:
         if view is None:
             for kept in (self._turns, self._unreached, self._rests, self._denials):
                 kept.pop(pool, None)
-            self._tell(pool, self._world.reasons_without_pool(pool))
+            self._tell(pool, self._world.reasons_without_pool(pool), lambda _: "")
             self._world.queue_statuses.pop(pool, None)
             self._world.queue_looks.pop(pool, None)
             return None
@@ -88,7 +93,7 @@ class PendingPodController:
         for request in planned.reserved:
             turns[request] = replace(turns.get(request, Turn(now)), began=now)
         self._world.queue_statuses[pool] = planned.status
-        self._tell(pool, planned.reasons)
+        self._tell(pool, planned.reasons, planned.numbers)
         denials.keep(pod.metadata.annotations.get(names.REQUEST_ID, "") for pod in view.unbound)
         await self._carry_out(pool, planned, since)
         found = [after for after in (planned.plan.requeue_after, denials.next_try()) if after is not None]

@@ -7,6 +7,7 @@ One controller for both conditions: they are written together, and a pod is writ
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -20,13 +21,22 @@ from controllers.gpupool.queue.wait import plan_condition
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.tenant import TenantPod
     from controllers.gpupool.queue.wait import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a look at a queue found, in numbers."""
+
+    spelled: Callable[[str], str]
+    left: set[str]
+    """Pods that are to be told of it yet."""
 
 
 class PodConditionController:
@@ -36,16 +46,23 @@ class PodConditionController:
         """Make the controller."""
         self._execute, self._world = process.executor.execute, world
         self._reasons: dict[str, Mapping[str, Wait]] = {}
+        self._numbers: dict[str, Numbers] = {}
         self._served: dict[str, str] = {}
         """Uids, by key, of pods of several cards to which kubelet gave some since we look, and not compared yet."""
         self.controller = Controller("pod-conditions", self._reconcile, workers=4)
 
-    def tell(self, pool: str, reasons: Mapping[str, Wait]) -> None:
-        """Take over why pods of a pool wait now; those that did and do not any more are looked at, too."""
-        before = self._reasons.pop(pool, {})
+    def tell(self, pool: str, reasons: Mapping[str, Wait], numbers: Callable[[str], str]) -> None:
+        """Take over why pods of a pool wait now; those that did and do not any more are looked at, too.
+
+        `numbers`: by key, what the pool is to a pod. All of a look at the queue hangs on it, so that it is kept only
+        until each pod has been told of whom something has changed.
+        """
+        before, earlier = self._reasons.pop(pool, {}), self._numbers.pop(pool, None)
         if reasons:
             self._reasons[pool] = reasons
         changed = {key for key, wait in reasons.items() if before.get(key) != wait}
+        if left := changed | (earlier.left & reasons.keys() if earlier is not None else set()):
+            self._numbers[pool] = Numbers(numbers, left)
         self.controller.add_all(changed | (before.keys() - reasons.keys()))
 
     def watch(self) -> None:
@@ -79,10 +96,22 @@ class PodConditionController:
             self._served.pop(key, None)
             return None
         pool = pod.metadata.labels.get(names.LABEL_POOL, "")
-        plan = plan_condition(pod, pool, self._reasons.get(pool, {}).get(key), time.time())
+        numbers, wait = self._numbers.get(pool), self._reasons.get(pool, {}).get(key)
+        plan = plan_condition(pod, pool, wait, time.time(), lambda: numbers.spelled(key) if numbers is not None else "")
         await self._execute(plan.actions)
+        if plan.requeue_after is None:
+            self._done(key, pool, wait)
         await self._compare(key)
         return plan.requeue_after
+
+    def _done(self, key: str, pool: str, told: Wait | None) -> None:
+        """The pod is told: whoever was the last lets the numbers go."""
+        numbers = self._numbers.get(pool)
+        # Where there is another reason by now the pod is enqueued again.
+        if numbers is not None and self._reasons.get(pool, {}).get(key) == told:
+            numbers.left.discard(key)
+            if not numbers.left:
+                del self._numbers[pool]
 
     async def _compare(self, key: str) -> None:
         """Say it of a pod whose cards could have been nearer to each other, and count it."""

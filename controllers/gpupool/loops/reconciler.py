@@ -23,7 +23,7 @@ from controllers.gpupool.loops.taints import TaintController
 from controllers.gpupool.mig.layout import desired_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
@@ -102,9 +102,9 @@ class Reconciler:
         self.pools.controller.add(pool)
         self.status.controller.add(pool)
 
-    def _queue_looked_at(self, pool: str, reasons: Mapping[str, Wait]) -> None:
+    def _queue_looked_at(self, pool: str, reasons: Mapping[str, Wait], numbers: Callable[[str], str]) -> None:
         """Why pods of a pool wait: their conditions say so, and the pool's status."""
-        self.pod_conditions.tell(pool, reasons)
+        self.pod_conditions.tell(pool, reasons, numbers)
         self.status.enqueue_settled((pool,))
 
     def _enqueue_pools(self, pools: Iterable[str]) -> None:

@@ -6,20 +6,20 @@ are told once. No card, node or pod has its name in it: whoever may read a pod i
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from controllers.domain.queue.policy import policy_of
 from controllers.domain.verdict.pod import cards_of
 from controllers.domain.verdict.records import Asked, Kept
 from controllers.domain.verdict.shortage import counted, spelled
 from controllers.domain.verdict.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controllers.domain.node_fit import PodConstraints
-    from controllers.domain.queue.entry import Entry, Member
-    from controllers.domain.queue.serve import Walk
+    from controllers.domain.queue.entry import Member
+    from controllers.domain.queue.serve import Decision, Walk
     from controllers.domain.slots import NodeSlots
     from controllers.domain.verdict.pool_cards import NodeCards
     from controllers.domain.verdict.records import Summary
@@ -29,25 +29,37 @@ if TYPE_CHECKING:
 class QueueNumbers:
     """A pool as one walk found and left it."""
 
-    def __init__(self, view: ObservedQueue, slots: Mapping[str, NodeSlots], walk: Walk, now: float) -> None:
-        """`slots`: the nodes on which something was free before the walk; `walk`: once it is over."""
+    def __init__(
+        self,
+        view: ObservedQueue,
+        slots: Mapping[str, NodeSlots],
+        walk: Walk,
+        waiting: Iterable[Decision],
+        now: float,
+    ) -> None:
+        """`slots`: the nodes on which something was free before the walk; `waiting`: whom `walk`, now over, left."""
         self._view, self._slots, self._walk, self._now = view, slots, walk, now
-        self._known: dict[tuple[int, PodConstraints], Summary | None] = {}
+        self._waiting = {member.key: (each, member) for each in waiting for member in each.entry.members}
+        self._cards: dict[str, Mapping[str, NodeCards]] = {}
+        self._known: dict[tuple[str, int, PodConstraints], Summary | None] = {}
 
-    def spelled(self, entry: Entry, member: Member) -> str:
-        """Why an entry's pod found no cards, and what the pool's cards are to it; empty where that is not known.
+    def spelled(self, key: str) -> str:
+        """Why a pod found no cards, and what the pool's cards are to it; empty where that is not known.
 
         Pods are held against nodes by the walk alone, which bounds how much of that a namespace can cause.
         """
-        own = self._walk.held.get(entry.key)
-        kind = member.units, member.constraints
-        if own is not None:
-            found = self._summary(member, self._cards_less(own))  # what is kept for it is kept for no other
-        else:
-            if kind not in self._known:
-                self._known[kind] = self._summary(member, self._cards)
-            found = self._known[kind]
-        if found is None:
+        decision, member = self._waiting.get(key, (None, None))
+        if decision is None or member is None:
+            return ""
+        entry = decision.entry
+        if decision.outcome == "OverLimit":
+            return f"{policy_of(self._view.pool).share(entry.namespace).limit} are allowed"
+        # What is kept for an entry is kept for no other; for all that nothing is kept for the cards are the same.
+        whose = entry.key if entry.key in self._walk.held else ""
+        kind = whose, member.units, member.constraints
+        if kind not in self._known:
+            self._known[kind] = self._summary(member, self._cards_for(whose))
+        if (found := self._known[kind]) is None:
             return ""
         return counted(found) if entry.gang is not None else spelled(found)
 
@@ -55,12 +67,14 @@ class QueueNumbers:
         fitting, asked = self._walk.fitting(member.constraints), Asked(member.units, member.constraints)
         return None if fitting is None else summarize(cards, asked, self._now, frozenset(fitting))
 
-    @cached_property
-    def _cards(self) -> Mapping[str, NodeCards]:
-        return self._cards_less({})
+    def _cards_for(self, whose: str) -> Mapping[str, NodeCards]:
+        """The cards after the walk, with what it keeps and gave, less what it keeps for an entry, counted once."""
+        if whose not in self._cards:
+            self._cards[whose] = self._cards_less(self._walk.held.get(whose, {}))
+        return self._cards[whose]
 
     def _cards_less(self, own: Mapping[str, int]) -> Mapping[str, NodeCards]:
-        """The cards after the walk, with what it keeps and gave; `own`: what of it is the pod's, by node."""
+        """`own`: what of the slots that are kept is not kept for others, by node."""
         after = self._walk.left()
         gone = {name: each.free - after.get(name, 0) - own.get(name, 0) for name, each in self._slots.items()}
         kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}

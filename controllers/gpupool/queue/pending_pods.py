@@ -73,6 +73,7 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         (*promised, *walk.promises),
         queued.reasons | dict(walk.reasons),
         walk.status,
+        walk.numbers,
     )
 
 

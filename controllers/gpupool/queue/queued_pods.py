@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -38,7 +37,7 @@ from controllers.gpupool.queue.wait import Wait
 from controllers.runtime.plan import PlanBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.queue import QueueStatus
@@ -123,6 +122,8 @@ class QueueRound:
     status: QueueStatus | None
     next_look: float
     """Epoch seconds from which on time alone can change what is decided."""
+    numbers: Callable[[str], str]
+    """By a pod's key: what the pool is to it in numbers."""
 
 
 def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, left: Left, now: float) -> QueueRound:
@@ -132,22 +133,19 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
     there = capacities(view, left.nodes, left.slots, left.written)
     walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
-    numbers = QueueNumbers(view, left.nodes, walk, now)
     for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
         if decision.placements:
             placed.append(decision)
             continue
-        limit = policy.share(each.entry.namespace).limit
-        detail = f" ({limit}, spec.queue.namespaces)" if decision.outcome == "OverLimit" else ""
         for member in each.entry.members:
-            found = None if decision.outcome == "OverLimit" else partial(numbers.spelled, each.entry, member)
-            reasons[member.key] = Wait(decision.outcome, member.units, detail, found)
+            reasons[member.key] = Wait(decision.outcome, member.units, unlooked=decision.unlooked)
         waiting.append(decision)
     status = queue_status([decision.entry for decision in waiting])
     let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
     next_look = walk.next_hold if again is None else min(walk.next_hold, now + again)
-    return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look)
+    numbers = QueueNumbers(view, left.nodes, walk, waiting, now)
+    return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look, numbers.spelled)
 
 
 def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now: float) -> list[Promise]:

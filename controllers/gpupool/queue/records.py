@@ -11,7 +11,7 @@ from controllers.domain.queue.entry import Entries
 from controllers.runtime.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import Node, Pod
@@ -91,3 +91,5 @@ class ReservationRound:
     """By key (`namespace/name`): why each pod with our gate waits; none of those that `promises` release."""
     status: QueueStatus | None = None
     """What the pool's status says of its queue."""
+    numbers: Callable[[str], str] = field(default=lambda _: "", compare=False, repr=False)
+    """By key: what the pool is to a waiting pod, in numbers; it keeps all that they are counted from."""

@@ -6,7 +6,7 @@ within a second of its creation never has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
@@ -39,31 +39,34 @@ class Wait:
     """Slots that it waits for."""
     detail: str = ""
     """What is to be added to the sentence."""
-    found: Callable[[], str] | None = field(default=None, compare=False, repr=False)
-    """What the pool's cards are to the pod, in numbers: other ones with each look, asked for only to be written."""
+    unlooked: bool = False
+    """Whether nobody held it against the nodes this time, so that it may as well be one that no node could take."""
 
 
-def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> Plan:
-    """The pod's condition, where it does not say so yet. `wait`: None of a pod that has been released."""
+def plan_condition(
+    pod: TenantPod, pool: str, wait: Wait | None, now: float, numbers: Callable[[], str] = lambda: ""
+) -> Plan:
+    """The pod's condition, where it does not say so yet. `wait`: None of a pod that has been released.
+
+    `numbers`: what the pool is to the pod in numbers, other ones with each look; asked for only to be written.
+    """
     draft, current = PlanBuilder(), pod.status.queued
     if wait is None and (current is None or is_gated(pod.spec)):
         return draft.build()
-    message = _message(pod, pool, wait)
-    made = condition(
-        () if current is None else (current,),
-        names.QUEUED,
-        status=wait is not None,
-        reason=wait.cause if wait is not None else "Released" if _has_cards(pod) else "ReleasedWithoutCards",
-        message=message,
-        now=stamp(now),
-    )
-    if made == _without_numbers(current, wait, message):
+    made = _condition(pod, pool, wait, now)
+    if _says(current, made, wait):
         return draft.build()
+    if wait is not None and wait.unlooked:
+        # It has been said already: other waiters decide from look to look which pods there is time for.
+        hopeless = replace(wait, cause="NoNodeFits")
+        if _says(current, _condition(pod, pool, hopeless, now), hopeless):
+            return draft.build()
     if current is None and (early := begun(pod.metadata.creation_timestamp, now) + SETTLE - now) > 0:
         draft.requeue_within(early)
         return draft.build()
-    if wait is not None and wait.found is not None and (numbers := wait.found()):
-        message = f"{message}{THEN}{numbers}."
+    message = _message(pod, pool, wait)
+    if wait is not None and wait.cause in COUNTED and (found := numbers()):
+        message = f"{message}{THEN}{found}."
         made = replace(made, message=message[:MESSAGE_MAX])
     draft.add(apply_condition(pod, made))
     event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
@@ -71,18 +74,33 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     return draft.build()
 
 
-def _without_numbers(current: Condition | None, wait: Wait | None, message: str) -> Condition | None:
-    """The condition as it was written, but for what changes as the queue moves: of that its reason tells."""
-    if current is None or wait is None or not (wait.found is not None or wait.cause in MOVING):
-        return current
-    return replace(current, message=message[:MESSAGE_MAX])
+def _condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> Condition:
+    """The condition without numbers of the moment."""
+    current = pod.status.queued
+    return condition(
+        () if current is None else (current,),
+        names.QUEUED,
+        status=wait is not None,
+        reason=wait.cause if wait is not None else "Released" if _has_cards(pod) else "ReleasedWithoutCards",
+        message=_message(pod, pool, wait),
+        now=stamp(now),
+    )
 
 
-MOVING: Final[frozenset[Cause]] = frozenset({"OverLimit", "WaitingForGang"})
+def _says(current: Condition | None, made: Condition, wait: Wait | None) -> bool:
+    """Whether the condition is written, but for what changes as the queue moves: of that its reason tells."""
+    if current is not None and wait is not None and wait.cause in COUNTED | MOVING:
+        current = replace(current, message=made.message)
+    return current == made
+
+
+COUNTED: Final[frozenset[Cause]] = frozenset({"Waiting", "NoNodeFits", "OverLimit"})
+"""Causes after whose sentence the numbers of the moment stand."""
+MOVING: Final[frozenset[Cause]] = frozenset({"WaitingForGang"})
 """Causes whose sentence has numbers: n pods of a gang that come one by one would be n² writes."""
 _SENTENCES: Final[dict[Cause, str]] = {
     "Waiting": "The pod waits for {slots}: there are not enough free ones, or others are before it.",
-    "OverLimit": "The pod waits for {slots}: its namespace has as many as the pool allows it{detail}.",
+    "OverLimit": "The pod waits for {slots}: its namespace has as many as the pool allows it (spec.queue.namespaces).",
     "NoNodeFits": (
         "The pod waits for {slots}, and no node could ever take it: none has so many on one node, or none matches the"
         " pod's node selector, affinity and tolerations."

@@ -57,6 +57,25 @@ def test_of_a_pod_on_a_node_and_of_an_endless_one_no_demands_are_kept() -> None:
     assert seen_pod("much", containers=[asking("training"), *much]).whole is None
 
 
+def test_what_is_not_looked_at_is_said_with_its_reason() -> None:
+    assert "no others" in str(sized_page(queued("one"))["pod"]["unread"])
+    assert "no others" not in str(sized_page(seen_pod("mine", nodeName="gpu-1"))["pod"])
+
+
+def test_a_pod_that_asks_for_two_pools_has_the_cards_of_both() -> None:
+    """The webhook lets none such in; one may have come while it was away."""
+    both = seen_pod("both", containers=[asking("training"), asking("other")])
+    there = world(more_pods=(both,))
+    more = card("gpu-3", 2, pool="other")
+    there = replace(there, cards=dict(there.cards) | {more.name: more})
+    rows = of_kind(page("pod", there, namespace="team-a", pod="both"), "cardVerdict")
+    assert {each["pool"] for each in rows} == {"training", "other"}
+    assert [each["card"] for each in rows if each["pool"] == "other"] == [more.name]
+    assert {each["node"] for each in of_kind(page("pod", there, namespace="team-a", pod="both"), "nodeVerdict")} == {
+        "gpu-1", "gpu-2", "gpu-3",
+    }  # fmt: skip
+
+
 def test_who_may_not_list_nodes_gets_no_verdicts_and_is_told_so() -> None:
     rows = page("pod", world(nodes={}, refused={"Node": "You may not list nodes."}), namespace="team-a", pod="waits")
     assert not of_kind(rows, "nodeVerdict")

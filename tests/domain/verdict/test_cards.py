@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
+from controllers.api.tenant import Expression, NodeTerm
 from controllers.domain.clock import stamp_exact
-from controllers.domain.node_fit import PodConstraints
+from controllers.domain.node_fit import PodConstraints, names_demanded
 from controllers.domain.placement.choice import PlacementPolicy, candidate_nodes
 from controllers.domain.queue.supply import capacities, node_slots
 from controllers.domain.request import PoolRequest
+from controllers.domain.verdict.card_reason import refused_by
+from controllers.domain.verdict.demands import Demands, NodeUse
+from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
+from controllers.domain.verdict.pool_cards import NodeCards
 from controllers.domain.verdict.records import REASONS, Kept
 from tests.kit import objects
 from tests.kit.objects import NOW, allocation, condition, reservation
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.records import CardReason, CardVerdict, PodVerdict
 
 LABEL: Final = names.pool_node_label("a")
+OTHER: Final = NodeTerm(match_fields=(Expression(key="metadata.name", operator="In", values=("other",)),))
 TAINT: Final = {"key": "dedicated", "value": "infer", "effect": "NoSchedule"}
 
 
@@ -82,7 +88,7 @@ TABLE: Final[dict[CardReason, tuple[CardVerdict, str]]] = {
         "AwaitingPlugin",
     ),
     "NodeAway": (one(card(), on=node(ready=False)), ""),
-    "NodeRefused": (one(card(), of=SELECTING), "node selector"),
+    "NodeRefused": (one(card(), of=SELECTING), "lacks zone=b"),
     "InUse": (one(card(allocations=BUSY)), ""),
     "Promised": (one(card(reservations=[reservation("r-other", pod="other")])), ""),
     "KeptFor": (one(card(), kept=Kept(1, position=2)), "position 2"),
@@ -158,27 +164,46 @@ def test_a_promise_whose_time_is_over_keeps_nobody_away() -> None:
     assert one(card(1, reservations=[reservation(until=NOW - 1)]), card(2)).reason == "Free"
 
 
-def test_a_promise_whose_time_is_over_names_nobody_where_its_node_is_full() -> None:
-    """Nothing of the node is counted then, since what is written there takes all of it."""
-    found = one(card(1, reservations=[reservation(until=NOW - 1)]))
-    assert (found.reason, found.pod) == ("Promised", "")
+def test_a_promise_whose_time_is_over_is_none_where_its_node_is_full_of_such() -> None:
+    over, holds = reservation(until=NOW - 1), reservation("r-2", pod="two", until=NOW + 1)
+    assert one(card(1, reservations=[over])).reason == "Free"
+    assert one(card(1, reservations=[over], allocations=BUSY)).reason == "InUse"
+    assert one(card(1, reservations=[over, holds])).reason == "Promised"
 
 
 @pytest.mark.parametrize(
     ("on", "detail"),
     [
         ({"unschedulable": True}, "cordoned"),
-        ({"taints": [TAINT]}, "taint dedicated=infer"),
+        ({"taints": [TAINT]}, "taint dedicated=infer:NoSchedule"),
         ({"labels": {}}, f"label {LABEL} is missing"),
         (
             {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
-            "taint node.kubernetes.io/unreachable",
+            "taint node.kubernetes.io/unreachable:NoExecute",
         ),
     ],
 )
 def test_a_node_that_refuses_says_by_what(on: dict[str, Any], detail: str) -> None:
     found = one(card(), on=node(**on))
     assert (found.reason, found.detail) == ("NodeRefused", detail)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        PodConstraints(None, (("zone", "b"), ("rack", "1")), None, ()),
+        PodConstraints("other", (), None, ()),
+        PodConstraints(None, (), (OTHER,), ()),
+        PodConstraints(None, (), (), ()),
+    ],
+)
+def test_a_card_and_its_node_say_in_the_same_words_why_the_node_takes_no_pod(constraints: PodConstraints) -> None:
+    there = node()
+    found = node_verdict(Demands(constraints, named=names_demanded(constraints)), there, NodeUse())
+    place = NodeCards(there.name, there)
+    assert refused_by(place, constraints) == (found.detail or found.messages[0])
+    assert refused_by(place, constraints)
+    assert not refused_by(place, PodConstraints(None, (), None, ()))
 
 
 def test_a_node_that_is_gone_is_away() -> None:
