@@ -27,6 +27,10 @@ OK, FAILED = 0, 1
 CLUSTER_POLICY: Final = resources.Resource(GROUP, "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
 NVIDIA_DRIVER: Final = resources.Resource(GROUP, "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
 GPU_CLUSTER: Final = resources.Resource(GROUP, "v1alpha1", "gpuclusters", "GPUCluster", namespaced=False)
+NEXT: Final = {
+    "GPUDriver": "GPUDrivers are paused: set spec.rollout.paused to false when they may begin.",
+    "GPUPool": "no card goes into a GPUPool before somebody says so: kubectl gpu assign.",
+}
 WORDS: Final = {
     "Unknown": "unknown",
     "NoCounterpart": "no counterpart",
@@ -87,6 +91,9 @@ def _warn(made: Imported, found: list[str]) -> None:
         warn(f"resource: pods that ask for {there} ask for {here}.")
     for message in found:
         warn(f"first: {message}")
+    made_kinds = {one["kind"] for one in made.objects}
+    for kind in (kind for kind in NEXT if kind in made_kinds):
+        warn(f"next: {NEXT[kind]}")
     warn(f"{counted(len(made.objects), 'object')}, {counted(len(made.remarks), 'remark')}.")
 
 

@@ -55,10 +55,20 @@ def layouts(text: str) -> list[Layout]:
     """The entries in their order; raises ValueError for what is no configuration of mig-parted's."""
     try:
         found = yaml.safe_load(text)
-        return [_entry(str(name), entry) for name, entries in found["mig-configs"].items() for entry in entries]
+        named = [(str(name), entry) for name, entries in found["mig-configs"].items() for entry in entries]
     except (yaml.YAMLError, AttributeError, TypeError, KeyError, ValueError) as error:
         msg = f"it is no configuration of mig-parted's: {' '.join(str(error).split())[:120]}"
         raise ValueError(msg) from error
+    return [_readable(name, entry) for name, entry in named]
+
+
+def _readable(name: str, entry: Any) -> Layout:
+    """The entry; of one that cannot be read, why: others of the configuration may be well."""
+    try:
+        return _entry(name, entry)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        reason = f"an entry cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:120]})"
+        return Layout(name, "all", (), mig_enabled=True, profiles={}, refused=reason)
 
 
 def _entry(name: str, entry: Mapping[str, Any]) -> Layout:

@@ -12,7 +12,7 @@ _NODES: Final = "([1-9][0-9]{0,4}|[1-9][0-9]?%|100%)"
 
 
 def rollout(fields: Fields, at: str) -> dict[str, Any]:
-    """The rollout, which is paused: whoever has read what comes ends the pause (kubectl gpu driver resume)."""
+    """The rollout, which is paused: whoever has read what comes sets `paused` to false."""
     policy = f"{at}upgradePolicy"
     made: dict[str, Any] = {"paused": True}
     if not fields.flag(f"{policy}.autoUpgrade", usual=True):

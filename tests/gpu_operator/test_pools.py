@@ -199,12 +199,26 @@ def test_what_cannot_be_made_has_a_remark(spec: dict[str, Any], kind: str, path:
     assert path in remarks(of(policy(driver={"enabled": False}, **spec), *maps), kind)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "3", "mig-configs: {a: [{devices: all}]}", "mig-configs: {a: [{mig-enabled: true, device-filter: x}]}"]
-)
+@pytest.mark.parametrize("text", ["", "3", "{", "mig-configs: 3", "mig-configs: {a: 3}"])
 def test_no_configuration_of_mig_parted_is_said_to_be_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"no configuration of mig-parted"):
         layouts(text)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        3,
+        {"devices": "all"},
+        entry({"1g.10gb": 7}, **{"device-filter": "x"}),
+        entry({"1g.10gb": 7}, devices=3),
+        {"mig-enabled": True, "mig-devices": [1]},
+    ],
+)
+def test_an_entry_that_cannot_be_read_keeps_no_other_back(bad: Any) -> None:
+    first, second = layouts(parted(a=[bad], b=[entry({"1g.10gb": 7})]))
+    assert "cannot be read" in first.refused
+    assert (second.refused, second.allocation) == ("", {"mode": "MIG", "migProfile": "1g.10gb"})
 
 
 def test_an_entry_is_as_its_cards_are_divided() -> None:
