@@ -55,7 +55,7 @@ def imported(source: Source) -> Imported:
     if made_drivers:
         chosen["driver"] = {"enabled": True}
     made.objects = [_module_config(chosen), *made_drivers, *made_pools] if chosen else [*made_drivers, *made_pools]
-    _say_resources(made)
+    _add_choices(made)
     return made
 
 
@@ -86,7 +86,7 @@ def _module_config(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _say_resources(made: Imported) -> None:
+def _add_choices(made: Imported) -> None:
     for former in repeated(made.resources):
         here = sorted({now for there, now in made.resources if there == former})
         reason = f"it is the resource of several pools here: {', '.join(here)}. A pod's author chooses one"

@@ -117,8 +117,8 @@ class Fields:
                 continue
             if not is_known(path, fields):
                 self.remark("Unknown", path, "GPU Operator 26.7 has no such field, so nobody knows what it asks for")
-            elif value not in (None, "", [], {}) and (why := reasons.reason(path, value)):
-                self.remark("NoCounterpart", path, why, value if reasons.may_be_shown(path) else None)
+            elif value not in (None, "", [], {}) and (reason := reasons.reason(path, value)):
+                self.remark("NoCounterpart", path, reason, value if reasons.may_be_shown(path) else None)
         return self.remarks
 
 

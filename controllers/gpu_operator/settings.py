@@ -113,8 +113,8 @@ def _resources(fields: Fields, at: str) -> dict[str, dict[str, str]]:
     made: dict[str, dict[str, str]] = {}
     for part in ("requests", "limits"):
         for name, value in fields.group(f"{at}.resources.{part}").items():
-            if why := _mistake({"bootstrap": {at: {"resources": {part: {name: str(value)}}}}}):
-                fields.remark("NoCounterpart", f"{at}.resources.{part}.{name}", why, value)
+            if reason := _mistake({"bootstrap": {at: {"resources": {part: {name: str(value)}}}}}):
+                fields.remark("NoCounterpart", f"{at}.resources.{part}.{name}", reason, value)
             else:
                 made.setdefault(part, {})[name] = str(value)
     return made
@@ -122,8 +122,8 @@ def _resources(fields: Fields, at: str) -> dict[str, dict[str, str]]:
 
 def _valid(fields: Fields, component: Component, made: dict[str, Any]) -> dict[str, Any]:
     """What the module takes; what it would refuse as a whole is left out with the reason."""
-    if why := _mistake({"bootstrap": {_section(component): made}}):
-        fields.remark("Refused", _section(component), why)
+    if reason := _mistake({"bootstrap": {_section(component): made}}):
+        fields.remark("Refused", _section(component), reason)
         return {}
     return made
 
