@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from controllers.explain import backup
 from controllers.explain.faults import UsageError
 from controllers.explain.writes import between, extended, replaced
 from tests.kit import objects
-from tests.kubectl_gpu.conftest import Kubectl
+from tests.kubectl_gpu.conftest import Here
 from tests.kubectl_gpu.test_keeping import card
 from tests.slice.people import People
 
@@ -107,7 +106,7 @@ def test_a_replaced_object_keeps_its_finalizers_and_what_others_marked() -> None
 
 
 @pytest.mark.cluster
-async def test_a_wiped_cluster_is_as_it_was(people: People, kubectl: Kubectl, tmp_path: Path) -> None:
+async def test_a_wiped_cluster_is_as_it_was(people: People, here: Here, tmp_path: Path) -> None:
     one, two = "kept-a", "kept-b"
     cards = sorted(device.name for device in people.view.devices if device.status.node_name == "gpu-4")[:2]
     await people.pool(one, access={"namespaces": ["team"]}, scheduling={"strategy": "BinPack"})
@@ -117,18 +116,8 @@ async def test_a_wiped_cluster_is_as_it_was(people: People, kubectl: Kubectl, tm
         await people.annotate(name, pool)
     await people.view.until(lambda: people.cards(one) and people.cards(two), 60, lambda: "no card in its pool")
 
-    def run(*words: str) -> tuple[int, str]:
-        done = kubectl.run("gpu", *words)
-        assert "Traceback" not in done.stderr
-        return done.returncode, done.stdout + done.stderr
-
-    def kept() -> str:
-        done = kubectl.run("gpu", "backup")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     file = tmp_path / "backup.yaml"
-    file.write_text(await asyncio.to_thread(kept))
+    file.write_text((await here("backup")).out)
     assert {(item["kind"], item["metadata"]["name"]) for item in yaml.safe_load(file.read_text())["items"]} >= {
         ("GPUPool", one), ("GPUPool", two), ("ModuleConfig", names.MODULE), *(("GPUDevice", name) for name in cards),
     }  # fmt: skip
@@ -138,22 +127,22 @@ async def test_a_wiped_cluster_is_as_it_was(people: People, kubectl: Kubectl, tm
         await people.retire(pool)
     await people.no_settings()
 
-    status, shown = await asyncio.to_thread(run, "restore", "-f", str(file))
+    status, shown, _ = await here("restore", "-f", str(file))
     assert f"GPUPool {one}: would be created" in shown
     assert people.view.pools.get(one) is None
-    status, shown = await asyncio.to_thread(run, "restore", "-f", str(file), "--apply", "--wait")
+    status, shown, _ = await here("restore", "-f", str(file), "--apply", "--wait")
     assert (status, f"GPUPool {two}: created" in shown, "2 cards restored" in shown) == (0, True, True), shown
     await people.view.until(lambda: people.cards(one) and people.cards(two), 60, lambda: "no card in its pool")
-    assert await asyncio.to_thread(kept) == file.read_text()
+    assert (await here("backup")).out == file.read_text()
 
-    status, shown = await asyncio.to_thread(run, "restore", "-f", str(file), "--apply")
+    status, shown, _ = await here("restore", "-f", str(file), "--apply")
     assert (status, "created" in shown, "replaced" in shown) == (0, False, False), shown
     body = {"spec": {"scheduling": {"strategy": "Spread"}}}
     await people.client.merge(resources.GPUPOOL, one, body, manager="test")
-    status, shown = await asyncio.to_thread(run, "restore", "-f", str(file), "--apply")
+    status, shown, _ = await here("restore", "-f", str(file), "--apply")
     assert status == 1
     assert f"GPUPool {one}: left (spec.scheduling.strategy): it is there and differs" in shown
-    status, shown = await asyncio.to_thread(run, "restore", "-f", str(file), "--apply", "--overwrite")
+    status, shown, _ = await here("restore", "-f", str(file), "--apply", "--overwrite")
     assert (status, f"GPUPool {one}: replaced (spec.scheduling.strategy)" in shown) == (0, True), shown
 
     for name in cards:

@@ -14,7 +14,7 @@ from controllers.api.gpudriver import GPUDriver
 from controllers.api.record import adapter
 from controllers.explain import images
 from kubectl_gpu.main import main
-from tests.kubectl_gpu.conftest import Kubectl
+from tests.kubectl_gpu.conftest import Here
 from tests.slice.people import People
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +93,9 @@ def test_a_mistake_is_a_message(
 
 
 @pytest.mark.cluster
-async def test_a_clusters_images_are_those_of_its_workloads_and_settings(people: People, kubectl: Kubectl) -> None:
-    found = {one["image"]: one["for"] for one in kubectl.json("images")["images"]}
+async def test_a_clusters_images_are_those_of_its_workloads_and_settings(people: People, here: Here) -> None:
+    found = {one["image"]: one["for"] for one in json.loads((await here("images", "-o", "json")).out)["images"]}
     toolkit = next(one.image for one in COMPONENTS if one.name == "toolkit")
     assert "toolkit" in found[toolkit]
     assert any(use.startswith("DaemonSet ") for use in found[toolkit])
-    assert {*kubectl.gpu("images").splitlines()} == {*found}
+    assert {*(await here("images")).out.splitlines()} == {*found}
