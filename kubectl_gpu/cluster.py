@@ -119,6 +119,18 @@ class Cluster:
         path = resource.path(name=obj.name)
         await self._client.request("PATCH", path, query=query, body=body, content_type=MERGE)
 
+    async def write(
+        self, resource: Resource, body: Mapping[str, Any], *, is_new: bool, dry_run: bool
+    ) -> dict[str, Any]:
+        """Create the object, or replace the one of its resourceVersion; returns it as it is, or would be, stored.
+
+        A field that the API server does not know is an error.
+        """
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+        meta = body["metadata"]
+        verb, path = ("POST", resource.path()) if is_new else ("PUT", resource.path(name=meta["name"]))
+        return self._parsed(await self._client.request(verb, path, query=query, body=body))
+
     async def json_patch(
         self, resource: Resource, obj: KubeObject, operations: Sequence[Mapping[str, Any]], *, dry_run: bool
     ) -> None:

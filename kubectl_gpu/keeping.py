@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.explain import card_marks
-from controllers.explain.faults import UsageError, describe_fault
+from controllers.explain.faults import describe_fault
 from controllers.explain.words import counted
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster
+from kubectl_gpu.files import text_of
 from kubectl_gpu.listing import named
 from kubectl_gpu.terminal import print_lines, warn
 
@@ -56,25 +55,24 @@ async def export(cluster: Cluster, args: argparse.Namespace) -> int:
 
 async def apply(cluster: Cluster, args: argparse.Namespace) -> int:
     """Say of the cards that are there what a file says of them."""
-    wanted = card_marks.read(_text(args.filename), args.filename)
-    deadline = time.monotonic() + args.timeout
-    done: dict[str, Outcome] = {}
-    while True:
-        left = [one for one in wanted if one.name not in done or done[one.name].reason]
-        done |= {made.marks.name: made for made in await _apply_marks(cluster, left, args.dry_run)}
-        if not any(made.reason for made in done.values()) or not args.wait or time.monotonic() >= deadline:
-            break
-        await asyncio.sleep(LOOK_AGAIN)
-    outcomes = [done[one.name] for one in wanted]
-    _tell(outcomes, args)
+    wanted = card_marks.read(text_of(args.filename), args.filename)
+    outcomes = await until_applied(cluster, wanted, dry_run=args.dry_run, wait=args.timeout if args.wait else 0.0)
+    report(outcomes, args.output, args.dry_run)
     return FAILED if any(made.reason for made in outcomes) else OK
 
 
-def _text(source: str) -> str:
-    try:
-        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source} cannot be read: {error}") from error
+async def until_applied(
+    cluster: Cluster, wanted: Sequence[CardMarks], *, dry_run: str = "none", wait: float = 0.0
+) -> list[Outcome]:
+    """Say it of the cards that are there. `wait`: seconds for which is tried again what could not be done."""
+    deadline = time.monotonic() + wait
+    done: dict[str, Outcome] = {}
+    while True:
+        left = [one for one in wanted if one.name not in done or done[one.name].reason]
+        done |= {made.marks.name: made for made in await _apply_marks(cluster, left, dry_run)}
+        if not any(made.reason for made in done.values()) or time.monotonic() >= deadline:
+            return [done[one.name] for one in wanted]
+        await asyncio.sleep(LOOK_AGAIN)
 
 
 async def _apply_marks(cluster: Cluster, wanted: Sequence[CardMarks], dry_run: str) -> list[Outcome]:
@@ -98,18 +96,18 @@ async def _apply_marks(cluster: Cluster, wanted: Sequence[CardMarks], dry_run: s
     return list(await asyncio.gather(*map(one, wanted)))
 
 
-def _tell(outcomes: Sequence[Outcome], args: argparse.Namespace) -> None:
-    """What was done, and what is left with the reason."""
+def report(outcomes: Sequence[Outcome], form: str, dry_run: str) -> None:
+    """What was done, and what is left with the reason. `form`, `dry_run`: as the options say them."""
     left = [made for made in outcomes if made.reason]
     for made in left:
         warn(f"error: {made.marks.name} ({made.marks.spelled}): {made.reason}")
-    if args.output == "name":
+    if form == "name":
         print_lines(f"gpudevice.{names.GROUP}/{made.marks.name}" for made in outcomes if not made.reason)
-    elif args.output != "table":
-        output.structured({"dryRun": args.dry_run, "cards": [_record(made) for made in outcomes]}, args.output)
+    elif form != "table":
+        output.structured({"dryRun": dry_run, "cards": [_record(made) for made in outcomes]}, form)
     else:
         print_lines(f"{made.marks.name}: {made.marks.spelled}" for made in outcomes if made.changed)
-        print_lines([_summary(outcomes, len(left), args.dry_run)])
+        print_lines([_summary(outcomes, len(left), dry_run)])
     if left:
         warn("What is done stays done. Apply the file again when these are mended; --wait tries until then.")
 

@@ -55,9 +55,12 @@ def _in_cluster(args: argparse.Namespace) -> int:
 async def _command(args: argparse.Namespace) -> int:
     from kubectl_gpu import (
         assigning,
+        backing_up,
         console,
         drivers,
         explaining,
+        images,
+        importing,
         keeping,
         kueue,
         listing,
@@ -84,7 +87,14 @@ async def _command(args: argparse.Namespace) -> int:
         "apply": keeping.apply,
         "kueue": kueue.kueue,
         "console": console.console,
+        "backup": backing_up.backup,
+        "restore": backing_up.restore,
     }
+    # These need no cluster for what files tell.
+    without = {"import": importing.import_, "images": images.images}
+    if args.command in without and args.filename and not getattr(args, "apply", False):
+        return await without[args.command](None, args)
+    commands |= without
     async with connected(args, console.CONNECTIONS if args.command == "console" else 8) as cluster:
         return await commands[args.command](cluster, args)
 

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from kubectl_gpu import completion
+from kubectl_gpu import completion, moving
 from kubectl_gpu.output import FORMATS, TABLES
 
 KINDS = ("pod", "card", "node", "pool")
@@ -33,6 +33,10 @@ EXAMPLES = """examples:
   kubectl gpu release train -n team-a                 a pod past the queue; needs the verb release on its pool
   kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
   kubectl gpu apply -f cards.yaml --wait              onto the same cards again, as they are found
+  kubectl gpu backup > gpu.yaml                       pools, drivers, settings, and what people said of cards
+  kubectl gpu restore -f gpu.yaml                     what of it would change here; --apply changes it
+  kubectl gpu import gpu-operator > module.yaml       what NVIDIA's GPU Operator was asked for, for this module
+  kubectl gpu images                                  every image that is run, one a line, for a registry of one's own
   kubectl gpu kueue training                          what Kueue is to be told of a pool: a flavor and a quota, as YAML
   kubectl gpu console                                 all of this as pages in a browser, under your own rights
   source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
@@ -90,6 +94,7 @@ def build() -> argparse.ArgumentParser:
     _explain(commands)
     _timeline(commands)
     _keeping(commands)
+    moving.add(commands, _command)
     _kueue(commands)
     _console(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
@@ -180,7 +185,9 @@ def _driver(commands: Any) -> None:
     _completed(words, completion.drivers)
     command.add_argument("-w", "--watch", action="store_true", help="status: show it until interrupted")
     command.add_argument("--wait", action="store_true", help="status, hand-over: until it is so")
-    command.add_argument("--timeout", type=_seconds, help="of --wait and --watch, in seconds; for ever without it")
+    command.add_argument(
+        "--timeout", type=moving.seconds, help="of --wait and --watch, in seconds; for ever without it"
+    )
     command.add_argument("--for", dest="length", metavar="TIME", help="pause: how long, such as 8h or 3d")
     command.add_argument("--until", metavar="TIME", help="pause: until when, such as 2026-07-01T06:00:00Z")
     node = command.add_argument("--node", action="append", help="pause, resume: a node; may be given several times")
@@ -219,7 +226,7 @@ def _changes(commands: Any) -> None:
         _completed(command.add_argument("--node", help=every), completion.nodes)
         _dry_run(command)
         command.add_argument("-w", "--wait", action="store_true", help="until the cards are there; not a moment else")
-        command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
+        command.add_argument("--timeout", type=moving.seconds, default=60.0, help="how long to wait, in seconds (60)")
         command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
 
 
@@ -244,7 +251,7 @@ def _keeping(commands: Any) -> None:
     command.add_argument("-f", "--filename", required=True, metavar="FILE", help="the file; - for standard input")
     _dry_run(command)
     command.add_argument("-w", "--wait", action="store_true", help="try again until all is done; not a moment else")
-    command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
+    command.add_argument("--timeout", type=moving.seconds, default=60.0, help="how long to wait, in seconds (60)")
     command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
 
 
@@ -303,11 +310,3 @@ def _loopback(text: str) -> str:
         pass
     msg = f"an address of this machine alone, such as 127.0.0.1 or ::1, not {text!r}: others would reach the pages"
     raise argparse.ArgumentTypeError(msg)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return max(0.0, float(text.removesuffix("s")))
-    except ValueError:
-        msg = f"a time is a number of seconds, such as 60, not {text!r}"
-        raise argparse.ArgumentTypeError(msg) from None

@@ -229,7 +229,7 @@ def test_every_metric_exists(page: Path) -> None:
             chosen = choice.split(",") if head.endswith("_") and choice else [""]
             named |= {f"{head}{one}{tail if len(chosen) > 1 else ''}" for one in chosen}
     families = {one for one in named if one.endswith("_") or f"{one}_" in " ".join(known)}
-    modules = {"gpu_control_plane"}
+    modules = {"gpu_control_plane", "gpu_operator"}
 
     assert {one for one in named - families - known - modules if not one.startswith(beginnings)} == set()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
 
+from kubectl_gpu.main import main
 from sim.controlplane import ControlPlane
 from sim.view import View
 from tests.kit.waiting import PATIENCE
@@ -76,6 +79,30 @@ class Kubectl:
 @pytest.fixture
 def kubectl(cluster: ControlPlane, programs: Path) -> Kubectl:
     return Kubectl(cluster, programs)
+
+
+class Printed(NamedTuple):
+    """What a command printed, and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+Here = Callable[..., Awaitable[Printed]]
+"""A command in this process: a story of several needs no other program's start for each."""
+
+
+@pytest.fixture
+def here(cluster: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Here:
+    """Runs `kubectl-gpu <words>` in that cluster."""
+
+    async def run(*words: str) -> Printed:
+        capsys.readouterr()
+        status = await asyncio.to_thread(main, ["--kubeconfig", str(cluster.kubeconfig), *words])
+        return Printed(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

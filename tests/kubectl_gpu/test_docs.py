@@ -28,7 +28,7 @@ def test_the_states_are_those_of_cards() -> None:
 def test_each_kind_of_command_is_shown() -> None:
     assert {line.split()[0] for line in TYPED} == {
         "nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply", "kueue",
-        "versions", "driver", "timeline",
+        "versions", "driver", "timeline", "backup", "restore", "import", "images",
     }  # fmt: skip
     shown = {line.split()[1] for line in TYPED if line.startswith("explain")}
     assert {"pod", "card", "pool", "deployment"} <= shown <= {*KINDS, *WORKLOADS}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api.gpudriver_rules import UPSTREAM
+from controllers.api.system_facts import SystemFacts
 from controllers.domain.catalogue.images import IMAGES, compiled_systems, precompiled_kernels
 from controllers.domain.driver.choice import Blocked, Choice, Host, Install, OptedOut, Unknown
 from controllers.domain.driver.flavour import branch_of, modules_for
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from controllers.api.gpudriver import DriverMode, GPUDriverSpec, Sidecar
-    from controllers.api.system_facts import SystemFacts
     from controllers.domain.driver.node import DriverNode
 
 OVERRIDE: Final = "name an image of yours in spec.image.overrides"
@@ -91,6 +91,18 @@ def as_labelled(spec: GPUDriverSpec, revision: str, node: DriverNode, value: str
 def sidecar_image(sidecar: Sidecar, system: str) -> str:
     """The image of a module beside the driver: its tag, or as it is written where that has a digest."""
     return sidecar.image if "@" in sidecar.image else f"{sidecar.image}:{sidecar.version}-{system}"
+
+
+def possible_images(spec: GPUDriverSpec, system: str, kernel: str) -> tuple[str, ...]:
+    """Images that a node of that system and kernel may need, the driver's first; none where the host's driver stays.
+
+    Without a kernel those that serve any kernel alone.
+    """
+    options = () if spec.mode == "Host" else _options(spec, SystemFacts(system=system, kernel=kernel), kernel)
+    if isinstance(options, Blocked | Host):
+        return ()
+    beside = (sidecar_image(one, system) for one in (spec.gds, spec.gdrcopy) if one.enabled)
+    return (*(option.image for option in options if kernel or not option.kernel), *beside)
 
 
 def _without_image(spec: GPUDriverSpec, node: DriverNode) -> Choice | None:
