@@ -78,6 +78,8 @@ Karpenter takes any key that its NodePool names as a startup taint.
 
 DRIVER_VARIANT: Final = PREFIX + "driver.variant"
 """Node label that lets one driver's DaemonSet onto a node: `<revision>-<system>-<kernel>`; gpu-driver-controller's."""
+DRIVER_ADOPTED: Final = PREFIX + "driver-adopted"
+"""Pod label of people: `true` gives a driver's pod of another program, which nothing keeps any more, to the module."""
 DRIVER_TAINT: Final = PREFIX + "driver"
 """Key of the taint of nodes whose driver is changed while pods of others could come to their cards."""
 DRIVER_OPT_OUT: Final = PREFIX + "driver-opt-out"

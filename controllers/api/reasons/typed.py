@@ -209,6 +209,7 @@ Reason = Literal[
     "PreflightTimeout",
     "Preparing",
     "PrerequisitesMet",
+    "ProgramsFound",
     "Published",
     "PullFailed",
     "Ready",
