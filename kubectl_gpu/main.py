@@ -63,6 +63,7 @@ async def _command(args: argparse.Namespace) -> int:
         listing,
         queueing,
         releasing,
+        takeover,
         timeline,
         versions,
     )
@@ -83,6 +84,7 @@ async def _command(args: argparse.Namespace) -> int:
         "export": keeping.export,
         "apply": keeping.apply,
         "kueue": kueue.kueue,
+        "takeover": takeover.takeover,
         "console": console.console,
     }
     async with connected(args, console.CONNECTIONS if args.command == "console" else 8) as cluster:

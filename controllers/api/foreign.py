@@ -14,6 +14,7 @@ from controllers.api import names
 from controllers.api.kube import PodStatus
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
+from controllers.api.resources import Resource
 
 Part = Literal["driver", "toolkit", "plugin", "mig"]
 """What a program does on a node, as `status.managedElsewhere` names it."""
@@ -35,6 +36,27 @@ BY_COMPONENT: Final = f"{COMPONENT}={DRIVER},{names.LABEL_APP} notin ({','.join(
 """Two selectors that find every such pod, and none twice."""
 DRIVERS: Final = f"{COMPONENT}={DRIVER}"
 """The selector of DaemonSets and pods of drivers."""
+
+
+OPERANDS: Final = frozenset((
+    *APPS, "gpu-feature-discovery", "nvidia-dcgm", "nvidia-dcgm-exporter", "nvidia-device-plugin-mps-control-daemon",
+    "nvidia-node-status-exporter", "nvidia-operator-validator",
+))  # fmt: skip
+"""All programs that the operator runs on nodes whose cards containers use, by label `app`."""
+CLUSTERPOLICY: Final = Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
+NVIDIADRIVER: Final = Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
+OPERATOR: Final = f"{COMPONENT}=gpu-operator"
+"""The selector of the operator's Deployment."""
+UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
+"""Node label: how far the operator is with an upgrade of the node's driver."""
+UPGRADE_DONE: Final = "upgrade-done"
+WAITS_TO_LOAD: Final = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
+"""Node annotation: a driver's pod waits until the operator has cordoned and drained the node."""
+
+
+def is_operand(labels: dict[str, str]) -> bool:
+    """Whether these are labels of a program that the operator runs on nodes."""
+    return labels.get(names.LABEL_APP) in OPERANDS or part_of(labels) is not None
 
 
 def part_of(labels: dict[str, str]) -> Part | None:

@@ -19,6 +19,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
 from controllers.bootstrap import operands
+from controllers.bootstrap.compatibility import Compatibility
 from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness, Software
@@ -197,6 +198,7 @@ async def wire(process: Process) -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
         REGISTRY.register(Readiness(world))
         REGISTRY.register(Software(world))
+        REGISTRY.register(Compatibility(world, lambda: settings.current.bootstrap.monitoring.compatibility))
         REGISTRY.register(DeviceHealth(reconciler.monitor.known))
         reconciler.begin()
         async with asyncio.TaskGroup() as group:

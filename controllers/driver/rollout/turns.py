@@ -84,9 +84,7 @@ def _rolled(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
     if label is None or not isinstance(one.choice, Install) or not serves(label, kernel):
         return None  # it has no driver that serves it, and gets one as a bare node does
     wanted = one.choice.variant
-    if is_adopted_as_wanted(label, one.choice, one.facts.version):
-        return None
-    if revision_of(label) == wanted.revision:
+    if revision_of(label) == wanted.revision or is_adopted_as_wanted(label, one.choice, one.facts.version):
         return None  # a variant that was chosen before the one that would be chosen now serves as well
     if work is None:
         return "Begin"
