@@ -47,9 +47,9 @@ async def takeover(cluster: Cluster, args: argparse.Namespace) -> int:
 
 async def _status(cluster: Cluster, args: argparse.Namespace) -> int:
     reads = Reads(cluster)
-    there, nodes = await reads.standing(), await reads.nodes(args.names)
+    there, nodes = await reads.operator(), await reads.nodes(args.names)
     if args.output in ("json", "yaml"):
-        rows = [{"node": one.name, "standing": one.word, "left": one.left or None} for one in nodes]
+        rows = [{"node": one.name, "state": one.word, "left": one.left or None} for one in nodes]
         output.structured({"stopped": there.is_stopped, "nodes": rows}, args.output)
         return OK
     rows_ = [(Cell(one.name), Cell(one.word, TONES.get(one.word, "")), Cell(one.left)) for one in nodes]
@@ -61,7 +61,7 @@ async def _status(cluster: Cluster, args: argparse.Namespace) -> int:
 async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
     """Stop the operator, leave its pods where they are, and give its drivers over."""
     reads = Reads(cluster)
-    there = await reads.standing()
+    there = await reads.operator()
     against = maps.objections(each.obj for each in await cluster.list(resources.NODE, Node))
     if against:
         raise UsageError(f"Not now: {'; '.join(against)}. Let the upgrade end, or end it, and begin again.")
@@ -78,14 +78,14 @@ async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
         meta = one["metadata"]
         await _orphan(cluster, resources.DAEMONSET.path(meta["namespace"], meta["name"]), one)
     await _until(reads, lambda now: now.is_stopped and not any(_kept(pod) for pod in now.pods), args)
-    drivers = (await reads.standing()).drivers()
+    drivers = (await reads.operator()).drivers()
     for pod in drivers:
         await _mark_driver(cluster, pod, "true")
     print_lines([f"GPU Operator is stopped, its pods run on; {len(drivers)} drivers are adopted as they are."])
     return OK
 
 
-def _save(there: maps.Standing, filename: str | None) -> None:
+def _save(there: maps.OperatorState, filename: str | None) -> None:
     """Write what the way back needs; a file that has it already, of a step that was cut off, stays as it is."""
     if not there.policies and not any(one["spec"].get("replicas") for one in there.deployments):
         return  # it was saved when it was stopped
@@ -160,7 +160,7 @@ async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
             f"Pods have cards of pools on {', '.join(sorted(map(str, used)))}, which the operator's plugin would give"
             " to others, too: end them, or keep these nodes (label nvidia.com/gpu.deploy.operands=false)."
         )
-    there = await Reads(cluster).standing()
+    there = await Reads(cluster).operator()
     for pod in there.drivers():
         await _mark_driver(cluster, pod, None)
     for item in sorted(items, key=lambda one: one["kind"] == "Deployment"):
@@ -206,7 +206,7 @@ def _kept(pod: dict[str, Any]) -> bool:
 async def _until(reads: Reads, is_so: Any, args: argparse.Namespace) -> None:
     """Wait until the operator is so far; raises UsageError after the time that is given."""
     deadline = time.monotonic() + args.timeout
-    while not is_so(await reads.standing()):
+    while not is_so(await reads.operator()):
         if time.monotonic() >= deadline:
             raise UsageError("GPU Operator has not ended in time. Begin again: what is done stays done.")
         await asyncio.sleep(LOOK_AGAIN)

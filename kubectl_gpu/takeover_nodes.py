@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import names, resources
 from controllers.api.kube import Node
 from controllers.api.record import to_json
-from controllers.runtime.errors import NotFound
+from controllers.runtime.client import MERGE
+from controllers.runtime.errors import Conflict, NotFound
+from kubectl_gpu.cluster import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at whether a pool offers the node's cards."""
+TRIES: Final = 20
+"""Writes of a node's taints, should somebody else write the node at the same time."""
 
 
 async def switched(cluster: Cluster, reads: Reads, name: str, limit: float) -> float | None:
@@ -56,13 +60,21 @@ async def remove(cluster: Cluster, pods: Iterable[dict[str, Any]]) -> None:
 
 async def _taint(cluster: Cluster, name: str, *, on: bool) -> None:
     """Put the taint on the node, or take it off; all others stay as they are."""
-    node = (await cluster.get(resources.NODE, Node, name)).obj
-    before = [to_json(one) for one in node.spec.taints]
-    after = [one for one in before if one["key"] != names.TAKEOVER_TAINT]
-    if on:
-        after.append({"key": names.TAKEOVER_TAINT, "effect": "NoSchedule"})
-    if after == before:
-        return
-    same = {"op": "test", "path": "/metadata/resourceVersion", "value": node.metadata.resource_version}
-    change = {"op": "add", "path": "/spec/taints", "value": after}
-    await cluster.json_patch(resources.NODE, node, [same, change], dry_run=False)
+    for left in reversed(range(TRIES)):
+        node = (await cluster.get(resources.NODE, Node, name)).obj
+        before = [to_json(one) for one in node.spec.taints]
+        after = [one for one in before if one["key"] != names.TAKEOVER_TAINT]
+        if on:
+            after.append({"key": names.TAKEOVER_TAINT, "effect": "NoSchedule"})
+        if after == before:
+            return
+        meta = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
+        body = {"metadata": meta, "spec": {"taints": after}}
+        query, path = {"fieldManager": MANAGER}, resources.NODE.path(name=name)
+        try:
+            await cluster.client.request("PATCH", path, query=query, body=body, content_type=MERGE)
+        except Conflict:  # kubelet writes nodes, too
+            if not left:
+                raise
+        else:
+            return

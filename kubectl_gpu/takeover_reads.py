@@ -28,20 +28,20 @@ class Reads:
         """Read from this cluster."""
         self._cluster = cluster
 
-    async def standing(self) -> maps.Standing:
+    async def operator(self) -> maps.OperatorState:
         """What there is of the operator."""
         daemonsets = await self._raw(resources.DAEMONSET)
         policies = [*await self._raw(foreign.CLUSTERPOLICY), *await self._raw(foreign.NVIDIADRIVER)]
-        return maps.Standing(
+        return maps.OperatorState(
             await self._raw(resources.DEPLOYMENT, foreign.OPERATOR),
             policies,
             [one for one in daemonsets if foreign.is_operand(one["metadata"].get("labels") or {})],
             [pod for pod in await self._raw(resources.POD) if foreign.is_operand(pod["metadata"].get("labels") or {})],
         )
 
-    async def nodes(self, only: Collection[str]) -> list[maps.NodeStanding]:
+    async def nodes(self, only: Collection[str]) -> list[maps.NodeState]:
         """How far the nodes are, all or `only` these, by name."""
-        there, users = await self.standing(), defaultdict[str, list[str]](list)
+        there, users = await self.operator(), defaultdict[str, list[str]](list)
         for pod in await self._raw(resources.POD):
             if (node := pod["spec"].get("nodeName")) and maps.asks_for_theirs(pod):
                 users[node].append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
@@ -50,7 +50,7 @@ class Reads:
             cards[card.obj.status.node_name or ""].append(card.obj)
         found = [each.obj for each in await self._cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory)]
         return [
-            maps.standing_of(there, one, cards[one.name], sorted(users[one.name]))
+            maps.state_of(there, one, cards[one.name], sorted(users[one.name]))
             for one in sorted(found, key=lambda one: one.name)
             if not only or one.name in only
         ]

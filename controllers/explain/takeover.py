@@ -22,12 +22,12 @@ Json = dict[str, Any]
 Word = Literal["Theirs", "Busy", "Waiting", "Ready", "Ours"]
 """Of a node: the operator still keeps its pods; pods have cards by its plugin; something of ours is missing; it can go
 over now; its cards are offered by the module alone."""
-COLUMNS: Final = (Column("NODE"), Column("STANDING"), Column("WHAT IS LEFT"))
+COLUMNS: Final = (Column("NODE"), Column("STATE"), Column("WHAT IS LEFT"))
 GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OperatorState:
     """What there is of the operator, each as the API server sent it."""
 
     deployments: Sequence[Json] = ()
@@ -57,7 +57,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStanding:
+class NodeState:
     """One node on its way."""
 
     name: str
@@ -82,28 +82,28 @@ def objections(nodes: Iterable[Node]) -> list[str]:
     return found
 
 
-def standing_of(
-    there: Standing,
+def state_of(
+    there: OperatorState,
     inventory: GPUNodeInventory,
     devices: Sequence[GPUDevice],
     users: Sequence[str],
-) -> NodeStanding:
+) -> NodeState:
     """How far a node is. `users`: pods on it that ask for a resource of the operator's plugin, `<namespace>/<name>`."""
     name, pods = inventory.name, there.on(inventory.name)
     toolkit = tuple(pod for pod in pods if foreign.part_of(_labels(pod)) == "toolkit")
     others = tuple(pod for pod in pods if pod not in toolkit)
     elsewhere = inventory.status.managed_elsewhere
     if not pods and (elsewhere is None or elsewhere.plugin is None):
-        return NodeStanding(name, "Ours")
+        return NodeState(name, "Ours")
     if any(_owners(pod) for pod in pods) or not there.is_stopped:
-        return NodeStanding(name, "Theirs", "kubectl gpu takeover begin")
+        return NodeState(name, "Theirs", "kubectl gpu takeover begin")
     made = inventory.status.bootstrap
     gone = toolkit if made is not None and made.toolkit_ready else ()
     if (why := _missing(inventory, devices)) or len(gone) < len(toolkit):
-        return NodeStanding(name, "Waiting", why or "the module's toolkit is not ready", gone)
+        return NodeState(name, "Waiting", why or "the module's toolkit is not ready", gone)
     if users:
-        return NodeStanding(name, "Busy", f"{listed(users)} have cards by the operator's plugin", gone)
-    return NodeStanding(name, "Ready", "kubectl gpu takeover nodes", gone, others)
+        return NodeState(name, "Busy", f"{listed(users)} have cards by the operator's plugin", gone)
+    return NodeState(name, "Ready", "kubectl gpu takeover nodes", gone, others)
 
 
 def _missing(inventory: GPUNodeInventory, devices: Sequence[GPUDevice]) -> str:
@@ -130,14 +130,14 @@ def asks_for_theirs(pod: Json) -> bool:
     return any(key.startswith(GPU_RESOURCES) for key in keys)
 
 
-def saved(there: Standing) -> Json:
+def saved(there: OperatorState) -> Json:
     """What the way back needs, as a List: the operator's Deployments as they are, its policies without what ages."""
     policies = [_bare(one) for one in there.policies]
     scales = [_bare(one) for one in there.deployments]
     return {"apiVersion": "v1", "kind": "List", "items": [*scales, *policies]}
 
 
-def has_all(items: Iterable[Json], there: Standing) -> bool:
+def has_all(items: Iterable[Json], there: OperatorState) -> bool:
     """Whether a saved List has everything of the operator that is still there."""
     known = {(one["kind"], one["metadata"]["name"]) for one in items}
     return all((one["kind"], one["metadata"]["name"]) in known for one in (*there.deployments, *there.policies))
@@ -156,7 +156,7 @@ def marks_of(labels: Mapping[str, str]) -> dict[str, None]:
     return {key: None for key in labels if key.startswith(foreign.DEPLOY) or key == foreign.UPGRADE_STATE}
 
 
-def summary(there: Standing, nodes: Sequence[NodeStanding]) -> list[str]:
+def summary(there: OperatorState, nodes: Sequence[NodeState]) -> list[str]:
     """Where the takeover stands as a whole."""
     counts = {word: sum(one.word == word for one in nodes) for word in ("Theirs", "Busy", "Waiting", "Ready", "Ours")}
     said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)

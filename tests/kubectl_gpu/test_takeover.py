@@ -10,7 +10,7 @@ import pytest
 from controllers.api import foreign, names
 from controllers.api.gpunodeinventory import Bootstrap, ManagedElsewhere
 from controllers.explain import takeover
-from controllers.explain.takeover import Standing, standing_of
+from controllers.explain.takeover import OperatorState, state_of
 from tests.kit import objects
 from tests.kit.objects import condition
 
@@ -46,25 +46,25 @@ def operator(replicas: int) -> dict[str, Any]:
 
 
 def said(
-    there: Standing,
+    there: OperatorState,
     *,
     ready: bool = True,
     toolkit: bool = True,
     cards: Sequence[GPUDevice] = (),
     users: Sequence[str] = (),
     elsewhere: ManagedElsewhere | None = None,
-) -> takeover.NodeStanding:
+) -> takeover.NodeState:
     inventory = objects.inventory(
         "n1",
         conditions=[condition("ReadyForPooling", ready)],
         bootstrap=Bootstrap(toolkit_ready=toolkit),
         managed_elsewhere=elsewhere,
     )
-    return standing_of(there, inventory, cards, users)
+    return state_of(there, inventory, cards, users)
 
 
-THEIRS = Standing((operator(1),), (POLICY,), (), (pod(PLUGIN, owners=KEPT), pod(TOOLKIT, owners=KEPT)))
-STOPPED = Standing((operator(0),), (), (), (pod(PLUGIN), pod(TOOLKIT), pod("nvidia-driver-daemonset")))
+THEIRS = OperatorState((operator(1),), (POLICY,), (), (pod(PLUGIN, owners=KEPT), pod(TOOLKIT, owners=KEPT)))
+STOPPED = OperatorState((operator(0),), (), (), (pod(PLUGIN), pod(TOOLKIT), pod("nvidia-driver-daemonset")))
 POOLED, FREE = objects.card("n1", 0, pool="a"), objects.card("n1", 1)
 
 
@@ -78,9 +78,9 @@ POOLED, FREE = objects.card("n1", 0, pool="a"), objects.card("n1", 1)
     (STOPPED, {"cards": (POOLED,), "users": ("team/train",)}, "Busy", "team/train have cards"),
     (STOPPED, {"cards": (POOLED,)}, "Ready", "takeover nodes"),
     (replace(STOPPED, pods=(pod("nvidia-driver-daemonset"), pod(PLUGIN, node="n2"))), {}, "Ours", ""),
-    (Standing(), {"elsewhere": ManagedElsewhere(driver="x/y")}, "Ours", ""),
+    (OperatorState(), {"elsewhere": ManagedElsewhere(driver="x/y")}, "Ours", ""),
 ])  # fmt: skip
-def test_what_is_said_of_a_node(there: Standing, more: dict[str, Any], word: str, left: str) -> None:
+def test_what_is_said_of_a_node(there: OperatorState, more: dict[str, Any], word: str, left: str) -> None:
     found = said(there, **more)
     assert found.word == word
     assert left in found.left

@@ -135,6 +135,7 @@ async def both_at_once(fleet: Fleet, drivers: Drivers) -> tuple[str, str]:
     await drivers.people.running(TEAM, 1)
     await drivers.driver(rollout={"paused": True})
     await drivers.works(idle, "Blocked", "ManagedElsewhere")
+    await fleet.until(lambda: all(drivers.ready(node)[0] == "True" for node in (idle, busy)))
     await drivers.people.pool(POOL)
     for card in [one.name for one in fleet.view.devices if one.status.node_name in (idle, busy)]:
         await drivers.people.annotate(card, POOL)
@@ -161,7 +162,6 @@ async def test_a_fleet_goes_over_without_a_restart_and_the_way_back_is_there(
     assert not drivers.pods(idle), "no driver beside theirs"
 
     # An idle node goes over; the other one when its pod has ended.
-    await fleet.until(lambda: all(drivers.ready(node)[0] == "True" for node in (idle, busy)))
     await fleet.kubectl("nodes")
     await fleet.until(lambda: (fleet.offered(idle), fleet.offered(busy)) == (4, 0))
     said = capsys.readouterr()
