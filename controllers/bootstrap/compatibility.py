@@ -55,7 +55,8 @@ class Compatibility(Collector):
 def _values(inventory: GPUNodeInventory, node: Node | None) -> dict[str, int]:
     status = inventory.status
     said, done = find(status.conditions, DRIVER_MISSING), status.bootstrap
-    driver = int(said is not None and said.status == "False" and said.reason == "DriverReady")
+    loaded = status.driver is not None and bool(status.driver.version)
+    driver = int(loaded and said is not None and said.status == "False")
     slots = sum(_slots(node)) if node is not None else 0
     return {
         "gpu_operator_node_driver_ready": driver,
