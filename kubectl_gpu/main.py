@@ -66,6 +66,7 @@ async def _command(args: argparse.Namespace) -> int:
         listing,
         queueing,
         releasing,
+        takeover,
         timeline,
         versions,
     )
@@ -86,6 +87,7 @@ async def _command(args: argparse.Namespace) -> int:
         "export": keeping.export,
         "apply": keeping.apply,
         "kueue": kueue.kueue,
+        "takeover": takeover.takeover,
         "console": console.console,
         "backup": backing_up.backup,
         "restore": backing_up.restore,

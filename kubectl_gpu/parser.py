@@ -38,6 +38,7 @@ EXAMPLES = """examples:
   kubectl gpu import gpu-operator > module.yaml       what NVIDIA's GPU Operator was asked for, for this module
   kubectl gpu images                                  every image that is run, one a line, for a registry of one's own
   kubectl gpu kueue training                          what Kueue is to be told of a pool: a flavor and a quota, as YAML
+  kubectl gpu takeover                                how far each node is from NVIDIA's GPU Operator to this module
   kubectl gpu console                                 all of this as pages in a browser, under your own rights
   source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
 
@@ -96,6 +97,7 @@ def build() -> argparse.ArgumentParser:
     _keeping(commands)
     moving.add(commands, _command)
     _kueue(commands)
+    _takeover(commands)
     _console(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
     shells.add_argument("shell", choices=completion.SHELLS)
@@ -261,6 +263,28 @@ def _kueue(commands: Any) -> None:
     )
     _completed(command.add_argument("pool", help="the pool"), completion.pools)
     command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+
+
+TAKEOVER = """takeover [status]                 how far each node is
+takeover begin -f saved.yaml      stop GPU Operator, leave its pods where they are, adopt its drivers; saves what goes
+takeover nodes [node…]            let nodes go over whose cards no pod has by the operator's plugin; again for others
+takeover finish                   take the operator's labels off the nodes
+takeover back -f saved.yaml       give the cluster back to the operator
+
+No pod is restarted, and no node drained. See administration.md, Move from GPU Operator.
+"""
+TAKEOVER_STEPS = ("status", "begin", "nodes", "finish", "back")
+
+
+def _takeover(commands: Any) -> None:
+    command = _command(commands, "takeover", "go from NVIDIA's GPU Operator to this module", epilog=TAKEOVER)
+    command.add_argument("step", nargs="?", choices=TAKEOVER_STEPS, default="status", help="default: status")
+    _completed(
+        command.add_argument("names", nargs="*", metavar="node", help="status, nodes: only these"), completion.nodes
+    )
+    command.add_argument("-f", "--filename", metavar="FILE", help="begin, back: where the operator's objects are saved")
+    command.add_argument("--timeout", type=_seconds, default=60.0, help="begin, nodes: seconds to wait for each (60)")
+    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
 
 
 CONSOLE = """Serves on loopback under your own kubeconfig until it is interrupted, and opens a browser: fleet, pools,

@@ -118,5 +118,7 @@ def test_the_page_for_administrators_names_each_setting_with_its_default() -> No
     components = {name for name, one in bootstrap.items() if one["type"] == "object"} - {"monitoring"}
     block = text.partition("<!-- components:begin -->")[2].partition("<!-- components:end -->")[0]
 
-    assert written == {name: str(one.get("default", [])) for name, one in found.items()}
+    defaults = {name: one.get("default", []) for name, one in found.items()}
+    spelled = {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in defaults.items()}
+    assert written == spelled
     assert components == set(re.findall(r"^\| `bootstrap\.(\w+)` \|", block, re.MULTILINE))

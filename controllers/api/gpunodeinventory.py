@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ Stage = Literal[
     "Monitoring",
     "Ready",
 ]
+WHO_MAX: Final = 512
+"""Characters of a namespace and a name."""
 Kept = Literal["Preparing", "Restarting", "MigWork", "Held"]
 OperationName = Literal["MigWork"]
 Decision = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector"]
@@ -124,6 +126,20 @@ class Bootstrap:
 
 
 @record
+class ManagedElsewhere:
+    """Programs that are not the module's and do on the node what the module does, each by who runs it."""
+
+    driver: Annotated[str | None, Field(max_length=WHO_MAX)] = None
+    """DaemonSet or pod, `<namespace>/<name>`, that brings the driver; no driver of the module's is installed."""
+    toolkit: Annotated[str | None, Field(max_length=WHO_MAX)] = None
+    """DaemonSet or pod that configures the container runtime."""
+    plugin: Annotated[str | None, Field(max_length=WHO_MAX)] = None
+    """DaemonSet or pod of another device plugin, or the resource that it offers; no pool offers the node's cards."""
+    mig: Annotated[str | None, Field(max_length=WHO_MAX)] = None
+    """DaemonSet or pod that divides cards by MIG; the module divides none."""
+
+
+@record
 class AssignedPool:
     """A pool that has cards of this node."""
 
@@ -191,6 +207,8 @@ class GPUNodeInventoryStatus:
     """Preparation."""
     software: Annotated[tuple[SoftwareVersion, ...], map_list("component"), Field(max_length=64)] = ()
     """Versions of what runs on the node, from the kernel to the module's components."""
+    managed_elsewhere: ManagedElsewhere | None = None
+    """Programs of others that serve the node; absent without any."""
     pools: InventoryPools | None = None
     """Pools of the node's cards."""
     driver_work: DriverWork | None = None

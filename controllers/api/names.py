@@ -78,6 +78,10 @@ Karpenter takes any key that its NodePool names as a startup taint.
 
 DRIVER_VARIANT: Final = PREFIX + "driver.variant"
 """Node label that lets one driver's DaemonSet onto a node: `<revision>-<system>-<kernel>`; gpu-driver-controller's."""
+DRIVER_ADOPTED: Final = PREFIX + "driver-adopted"
+"""Pod label of people: `true` gives a driver's pod of another program, which nothing keeps any more, to the module."""
+TAKEOVER_TAINT: Final = PREFIX + "takeover"
+"""Key of a taint that `kubectl gpu takeover nodes` has on a node for the seconds in which its device plugin changes."""
 DRIVER_TAINT: Final = PREFIX + "driver"
 """Key of the taint of nodes whose driver is changed while pods of others could come to their cards."""
 DRIVER_OPT_OUT: Final = PREFIX + "driver-opt-out"

@@ -55,7 +55,7 @@ OWNED: Final = (
         GPUNODEINVENTORY,
         {
             names.MANAGER_INVENTORY: ("hw",),
-            names.MANAGER_BOOTSTRAP: ("driver", "runtime", "monitoring", "bootstrap", "software"),
+            names.MANAGER_BOOTSTRAP: ("driver", "runtime", "monitoring", "bootstrap", "software", "managedElsewhere"),
             names.MANAGER_POOL: ("pools",),
             names.MANAGER_DRIVER: ("driverWork", "lastDriverWork"),
         },

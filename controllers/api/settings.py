@@ -91,6 +91,8 @@ class MonitoringSettings:
     """Answers with fresh values, one after the other, until monitoring is ready."""
     missing_after: Duration = duration("2m")
     """How long without such an answer until monitoring is missing; at least two scrape periods."""
+    compatibility: bool = False
+    """Export metrics of nodes under the names of NVIDIA's GPU Operator, too (`gpu_operator_node_…`)."""
 
     @model_validator(mode="after")
     def _outlasts_a_scrape(self) -> MonitoringSettings:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from controllers.api import names, resources
+from controllers.api import foreign, names, resources
 from controllers.api.agent_report import Report
 from controllers.api.components import EXPORTER
+from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
 from controllers.bootstrap import operands
+from controllers.bootstrap.compatibility import Compatibility
 from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness, Software
@@ -118,6 +120,9 @@ class Reconciler:
         world.features.subscribe(self._feature_changed)
         world.devices.subscribe(self._device_changed)
         world.pods.subscribe(self._pod_changed)
+        world.foreign.subscribe(self._foreign_changed)
+        world.foreign_drivers.subscribe(self._foreign_changed)
+        world.driver_daemonsets.subscribe(self._foreign_daemonset_changed)
         world.daemonsets.subscribe(self._operand_changed)
         world.configmaps.subscribe(lambda _, __: self.components.add(ALL))
         world.runtime_classes.subscribe(lambda _, __: self.components.add(ALL))
@@ -147,6 +152,15 @@ class Reconciler:
             self.components.add(ALL)  # the exporter names the pods of pools
         self.nodes.add_all({device.status.node_name for device in (old, new) if device and device.status.node_name})
 
+    def _foreign_changed(self, old: ForeignPod | None, new: ForeignPod | None) -> None:
+        self.nodes.add_all({pod.spec.node_name for pod in (old, new) if pod is not None and pod.spec.node_name})
+
+    def _foreign_daemonset_changed(self, old: ForeignDaemonSet | None, new: ForeignDaemonSet | None) -> None:
+        both = [one for one in (old, new) if one is not None]
+        if old is None or new is None or old.spec != new.spec:
+            nodes = (node for node in self._world.nodes if any(one.is_for(node.metadata.labels) for one in both))
+            self.nodes.add_all({node.name for node in nodes})
+
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.nodes.add_all({pod.node for pod in (old, new) if pod and pod.node})
         if any(pod.metadata.labels.get(names.LABEL_COMPONENT) == EXPORTER for pod in (old, new) if pod):
@@ -166,6 +180,18 @@ async def wire(process: Process) -> None:
         daemonsets=process.reflect(resources.DAEMONSET, Operand, scope=OPERANDS),
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OPERANDS),
         runtime_classes=process.reflect(resources.RUNTIMECLASS, RuntimeClass),
+        foreign=process.reflect(
+            resources.POD, ForeignPod, scope=Scope(labels=foreign.BY_APP), second="pods of other programs"
+        ),
+        foreign_drivers=process.reflect(
+            resources.POD, ForeignPod, scope=Scope(labels=foreign.BY_COMPONENT), second="pods of other drivers"
+        ),
+        driver_daemonsets=process.reflect(
+            resources.DAEMONSET,
+            ForeignDaemonSet,
+            scope=Scope(labels=foreign.DRIVERS),
+            second="DaemonSets of other drivers",
+        ),
     )
     settings = module_settings(process)
     reconciler = Reconciler(process, world, settings)
@@ -174,6 +200,7 @@ async def wire(process: Process) -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
         REGISTRY.register(Readiness(world))
         REGISTRY.register(Software(world))
+        REGISTRY.register(Compatibility(world, lambda: settings.current.bootstrap.monitoring.compatibility))
         REGISTRY.register(DeviceHealth(reconciler.monitor.known))
         reconciler.begin()
         async with asyncio.TaskGroup() as group:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.agent_report import Report
+    from controllers.api.foreign import ForeignPod
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
     from controllers.bootstrap.health.view import NodeTelemetry
@@ -41,6 +42,10 @@ class ObservedNode:
     """Whether the pod of `nodeagent discover` there is ready."""
     operands: tuple[OperandVersions, ...] = ()
     """DaemonSets that are to run on the node, or still do; the pools' among them."""
+    foreign: tuple[ForeignPod, ...] = ()
+    """Pods on the node of programs that do what the module does, drivers that are given over to it left out."""
+    driver_elsewhere: str | None = None
+    """The DaemonSet of another program that is to bring the node's driver; None without one."""
     telemetry: NodeTelemetry | None = None
     """What its exporter told; None before the monitor knows the node."""
 

@@ -11,17 +11,18 @@ from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.bootstrap.software import operand_versions
 from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
 from controllers.domain.driver.node_work import work_on
+from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from controllers.api.agent_report import Report
+    from controllers.api.foreign import ForeignDaemonSet, ForeignPod
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
     from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
     from controllers.bootstrap.views import OperandVersions
-    from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
 RUNS_UNDER = "runtimeClassName"
@@ -42,6 +43,12 @@ class World:
     daemonsets: Store[Operand]
     configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
+    foreign: Store[ForeignPod] = field(default_factory=lambda: Store("pods of others"))
+    """Pods of programs that do what the module does, by their label `app`."""
+    foreign_drivers: Store[ForeignPod] = field(default_factory=lambda: Store("drivers of others"))
+    """Pods of drivers that only another label shows."""
+    driver_daemonsets: Store[ForeignDaemonSet] = field(default_factory=lambda: Store("DaemonSets of others"))
+    """DaemonSets of drivers."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
 
@@ -51,6 +58,8 @@ class World:
         self.devices.index(BY_POOL, pool_of)
         self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
+        for store in (self.foreign, self.foreign_drivers):
+            store.index(BY_NODE, lambda pod: (pod.spec.node_name or "",))
         self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.pod))
         self.daemonsets.index(SELECTS, lambda made: filter(_is_ours, made.node_selector))
         self.pods.index(RUNS_UNDER, _runs_under)
@@ -70,8 +79,19 @@ class World:
             ready=frozenset(labels.get(names.LABEL_COMPONENT, "") for labels in ready),
             agent_ready=any(labels.get(names.LABEL_APP) == names.DISCOVER_DAEMONSET for labels in ready),
             operands=tuple(self._operands_on(node, pods)) if node is not None else (),
+            foreign=self._foreign_on(name),
+            driver_elsewhere=self._driver_elsewhere(node) if node is not None else None,
             telemetry=telemetry,
         )
+
+    def _foreign_on(self, name: str) -> tuple[ForeignPod, ...]:
+        """Pods of other programs on a node, in a steady order."""
+        found = (pod for store in (self.foreign, self.foreign_drivers) for pod in store.by(BY_NODE, name))
+        return tuple(sorted((pod for pod in found if not pod.is_adopted), key=lambda pod: pod.key))
+
+    def _driver_elsewhere(self, node: Node) -> str | None:
+        """The DaemonSet by which another program brings the node's driver, whether its pod is there or not."""
+        return min((one.key for one in self.driver_daemonsets if one.is_for(node.metadata.labels)), default=None)
 
     def _operands_on(self, node: Node, ready: Iterable[Pod]) -> Iterable[OperandVersions]:
         """The DaemonSets that select the node, and those that have a ready pod there."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DRIVERS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_DRIVER)
 USERS = Scope(fields=f"{names.TENANT_PODS},spec.nodeName!=", only=may_use_cards)
 """Pods that are bound to a node and may use cards, found by what they ask for: no label says who does."""
+ADOPTED = Scope(labels=f"{names.DRIVER_ADOPTED}=true")
 CONFIGS = Scope(
     namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT} notin (device-plugin,{MIG_MANAGER},dcgm-exporter)"
 )
@@ -55,6 +56,7 @@ async def wire(process: Process) -> None:
         users=process.reflect(resources.POD, UserPod, scope=USERS, second="pods that may use cards"),
         claims=process.reflect(resources.RESOURCECLAIM, ResourceClaim, optional=True),
         pools=process.reflect(resources.GPUPOOL, Pool),
+        adopted=process.reflect(resources.POD, Pod, scope=ADOPTED, second="adopted drivers"),
     )
     world = World(
         caches,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.states import TRYING
+from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
     from controllers.api.agent_report import Report
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap, DaemonSet, Node
     from controllers.api.user_pod import ResourceClaim, UserPod
     from controllers.driver.records import Pod, Pool
-    from controllers.runtime.store import Store
 
 BY_NODE, BY_VARIANT = "node", "variant"
 BY_CLAIM = "claim"
@@ -45,11 +45,14 @@ class Caches:
     """Pods that may use cards, on every node."""
     claims: Store[ResourceClaim]
     pools: Store[Pool]
+    adopted: Store[Pod] = field(default_factory=lambda: Store("adopted drivers"))
+    """Drivers' pods of other programs that people gave over to the module."""
 
     def __post_init__(self) -> None:
         """Index what is asked for."""
         self.devices.index(BY_NODE, lambda device: (device.status.node_name or "",))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
+        self.adopted.index(BY_NODE, lambda pod: (pod.node or "",))
         self.users.index(BY_NODE, lambda pod: (pod.node or "",))
         self.users.index(BY_CLAIM, lambda pod: tuple(pod.claims))
         self.nodes.index(BY_VARIANT, variants_of_node)

@@ -153,17 +153,16 @@ class Decisions:
         """The node as a choice sees it."""
         report = self.report(node)
         system = report.spec.features.attributes.system if report is not None else None
-        elsewhere = find(inventory.status.conditions, MANAGED_ELSEWHERE)
+        looked = find(inventory.status.conditions, MANAGED_ELSEWHERE) is not None
+        elsewhere = inventory.status.managed_elsewhere
         devices, at_work = self._caches.devices.by(BY_NODE, node.name), inventory.status.driver_work is not None
-        known = system is not None and elsewhere is not None  # bootstrap, too, has to have looked at the node
+        known = system is not None and looked  # bootstrap, too, has to have looked at the node
         return DriverNode(
             kernel=node.status.node_info.kernel_version,
             facts=system_facts.read(system.elements) if known and system is not None else None,
             cards=cards_of(devices, with_lost=at_work),
             labels=node.metadata.labels,
-            managed_elsewhere=f"another operator (see condition {MANAGED_ELSEWHERE})"
-            if elsewhere is not None and elsewhere.status == "True"
-            else "",
+            managed_elsewhere=(elsewhere.driver if elsewhere is not None else None) or "",
             in_mig_mode=in_mig_mode(devices, with_lost=at_work),
         )
 

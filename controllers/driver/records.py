@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from controllers.api import names
 from controllers.api.driver_look import CUT
+from controllers.api.foreign import part_of
 from controllers.api.gpupool import Disruption, PoolPhase
 from controllers.api.kube import Pod as KubePod
 from controllers.api.kube import PodStatus
@@ -69,6 +71,12 @@ class Pod(KubePod):
     """A pod of a driver's DaemonSet, or a check pod."""
 
     status: DriverPodStatus = Field(default_factory=DriverPodStatus)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it is a driver that another program brought, which a person gave over, and that nothing keeps."""
+        marks = self.metadata.labels
+        return marks.get(names.DRIVER_ADOPTED) == "true" and part_of(marks) == "driver" and self.daemonset is None
 
     @property
     def daemonset(self) -> str | None:

@@ -86,6 +86,8 @@ class ObservedNode:
     """The pod of the driver's DaemonSet that the node's label names."""
     driver_pods: tuple[Pod, ...] = ()
     """Pods of drivers on the node, those that are about to go among them."""
+    adopted: Pod | None = None
+    """The driver's pod of another program that was given over to the module, one of `driver_pods`."""
     devices: tuple[GPUDevice, ...] = ()
     """The node's cards."""
     users: tuple[User, ...] = ()

@@ -6,9 +6,10 @@ They are cut from the caches by `controllers.gpupool.world`; no planner knows a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.gpunodeinventory import ManagedElsewhere
 from controllers.api.settings import Settings
 from controllers.domain.assignment import assigned_pool
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
+
+
+NOBODY: Final = ManagedElsewhere()
 
 
 class MIGFit(NamedTuple):
@@ -64,6 +68,11 @@ class NodeFacts:
     """What that was read from."""
     ready: bool = field(init=False)
     """Whether its free cards may be pooled and offered."""
+
+    @property
+    def elsewhere(self) -> ManagedElsewhere:
+        """Who else serves the node's cards."""
+        return (self.inventory.status.managed_elsewhere if self.inventory is not None else None) or NOBODY
 
     def __post_init__(self) -> None:
         """Look once: it is asked for each card."""

@@ -74,6 +74,7 @@ class Cluster:
         self.pods.index("mig", lambda pod: [pod.node] if pod.node and mig_pool(pod) else [])
         self.pods.index("operand", lambda pod: [pod.node] if pod.node and pod.component else [])
         self.pods.index("driver", lambda pod: [pod.node] if pod.node and pod.driver else [])
+        self.pods.index("theirs", lambda pod: [pod.node] if pod.node and pod.drives_for_others else [])
         self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
         self.devices.index("node", lambda device: [device.status.node_name or ""])
 
@@ -243,7 +244,10 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
             wakes.operands(name)
         if any(pod.component == TOOLKIT for pod in pods):
             wakes.discover(name)
-        if any(pod.driver or pod.component in HOLDING_GPU_OPEN or kubelet.asks(pod) for pod in pods):
+        if any(
+            pod.driver or pod.drives_for_others or pod.component in HOLDING_GPU_OPEN or kubelet.asks(pod)
+            for pod in pods
+        ):
             wakes.driver(name)
         if any(_is_gfd(pod) for pod in pods):
             wakes.nfd(name)

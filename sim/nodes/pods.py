@@ -6,6 +6,7 @@ from pydantic import Field
 
 from controllers.api import kube
 from controllers.api import names as api
+from controllers.api.foreign import part_of
 from controllers.api.record import record
 
 
@@ -169,6 +170,11 @@ class Pod(kube.Pod):
         """The GPUDriver of which it brings the driver, or looks for it; empty where it is no such pod."""
         ours = self.metadata.namespace == api.NAMESPACE
         return self.metadata.labels.get(api.LABEL_DRIVER, "") if ours else ""
+
+    @property
+    def drives_for_others(self) -> bool:
+        """Whether it brings a driver for another program than the module."""
+        return self.metadata.namespace != api.NAMESPACE and part_of(self.metadata.labels) == "driver"
 
     @property
     def kept(self) -> bool:

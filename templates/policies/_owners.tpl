@@ -23,7 +23,7 @@ gpunodeinventories:
     fields: [hw]
     conditions: [ManagedDisabled, InventoryIncomplete, PrerequisiteNotMet]
   gpu-bootstrap-controller:
-    fields: [driver, runtime, monitoring, bootstrap, software]
+    fields: [driver, runtime, monitoring, bootstrap, software, managedElsewhere]
     conditions: [ReadyForPooling, DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, InfraDegraded, ManagedElsewhere, DegradedWorkloads]
   gpupool-controller:
     fields: [pools]

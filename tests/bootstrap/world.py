@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from controllers.api import names, resources, validation
+from controllers.api import foreign, names, resources, validation
 from controllers.api.agent_report import Report
+from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
@@ -29,6 +31,7 @@ from tests.kit import cluster, conditions, objects, patches
 from tests.kit.manifests import body
 from tests.kit.objects import BOOT, allocation, condition, pool_ref
 from tests.kit.reports import report, reported
+from tests.kit.storage import cache
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "nodes": (resources.NODE, Node),
@@ -39,7 +42,16 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "daemonsets": (resources.DAEMONSET, Operand),
     "configmaps": (resources.CONFIGMAP, ConfigMap),
     "runtime_classes": (resources.RUNTIMECLASS, RuntimeClass),
+    "foreign": (resources.POD, ForeignPod),
+    "driver_daemonsets": (resources.DAEMONSET, ForeignDaemonSet),
 }
+SCOPES: dict[str, Callable[[Any], bool]] = {
+    "pods": lambda pod: pod.metadata.namespace == names.NAMESPACE,
+    "foreign": lambda pod: foreign.part_of(pod.metadata.labels) is not None,
+    "daemonsets": lambda made: made.metadata.namespace == names.NAMESPACE,
+    "driver_daemonsets": lambda made: foreign.part_of(made.metadata.labels) == "driver",
+}
+"""What of a kind a cache has."""
 NODE = "worker-01"
 COMPONENTS = [phase.name for phase in PHASES]
 DEVICE = f"{NODE}-0000-17-00-0"
@@ -206,7 +218,10 @@ class Cluster(cluster.Cluster):
         return [component for component in COMPONENTS if labels.get(names.deploy_label(component)) == "true"]
 
     def view(self) -> World:
-        return World(**self.stores(KINDS))
+        stores = self.stores(KINDS)
+        for name, keeps in SCOPES.items():
+            stores[name] = cache(KINDS[name][0].kind, filter(keeps, stores[name]))
+        return World(**stores)
 
     def plan(
         self, on: str = NODE, budget: DisruptionBudget | None = None, restarts: RuntimeRestarts | None = None

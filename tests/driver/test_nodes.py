@@ -95,9 +95,10 @@ def test_a_node_of_which_nobody_has_said_whose_it_is_waits(made: Cluster, kind: 
 
 def test_a_node_that_is_not_managed_is_left_alone_and_one_of_another_operator_is_blocked(made: Cluster) -> None:
     made.node("n2")
-    for name, kind in (("n1", "ManagedDisabled"), ("n2", "ManagedElsewhere")):
-        with made.edit("GPUNodeInventory", name) as inventory:
-            conditions.put(inventory, condition(kind))
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        conditions.put(inventory, condition("ManagedDisabled"))
+    with made.edit("GPUNodeInventory", "n2") as inventory:
+        inventory["status"]["managedElsewhere"] = {"driver": "gpu-operator/nvidia-driver-daemonset"}
     made.settle()
 
     assert (made.work("n1"), made.label("n1")) == (None, None)

@@ -43,9 +43,11 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "users": (resources.POD, UserPod),
     "claims": (resources.RESOURCECLAIM, ResourceClaim),
     "pools": (resources.GPUPOOL, Pool),
+    "adopted": (resources.POD, Pod),
 }
 SCOPES: dict[str, Callable[[Any], bool]] = {
     "pods": lambda pod: pod.metadata.namespace == names.NAMESPACE,
+    "adopted": lambda pod: names.DRIVER_ADOPTED in pod.metadata.labels,
     "users": lambda pod: pod.metadata.namespace != names.NAMESPACE and may_use_cards(pod),
 }
 """Which pods a cache has."""
@@ -144,7 +146,7 @@ class Cluster(cluster.Cluster):
                     if other == "Node" and selector.items() <= obj["metadata"]["labels"].items():
                         wanted[f"{names.NAMESPACE}/{made['metadata']['name']}-{node}"] = (made, node)
         for (kind, key), pod in list(self.objects.items()):
-            if kind == "Pod" and _daemonset(pod) and key not in wanted:
+            if kind == "Pod" and key.startswith(names.NAMESPACE) and _daemonset(pod) and key not in wanted:
                 self.drop(resources.POD, key)
                 self._unloaded(pod["spec"]["nodeName"])
                 self._service(pod["spec"]["nodeName"], False)
@@ -166,6 +168,8 @@ class Cluster(cluster.Cluster):
         node = pod["spec"]["nodeName"]
         if ("Node", node) not in self.objects:
             self.drop(resources.POD, key)
+        elif key.partition("/")[0] != names.NAMESPACE:
+            return  # it runs
         elif _daemonset(pod):
             self._installs(key, pod, node)
         else:

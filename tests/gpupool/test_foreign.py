@@ -122,3 +122,44 @@ def test_what_nobody_watches_any_more_is_taken_back() -> None:
     made.settle()
     assert device(made, FIRST).status.pool_ref is not None
     assert not device(made, FIRST).status.foreign_allocations
+
+
+def serve(made: Cluster, **elsewhere: str) -> None:
+    """What bootstrap says of programs of others on the node."""
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["managedElsewhere"] = elsewhere or None
+
+
+def configured(made: Cluster, name: str) -> tuple[str, str]:
+    found = find(device(made, name).status.conditions, CONFIGURED)
+    return (found.status, found.reason) if found is not None else ("", "")
+
+
+def test_while_another_plugin_serves_the_node_its_cards_are_offered_to_nobody_and_counted_once() -> None:
+    made = cluster(a={})
+    for each in (FIRST, SECOND):
+        made.annotate(each, "a")
+    serve(made, plugin="gpu-operator/nvidia-device-plugin-daemonset")
+    made.settle()
+    assert [device(made, each).status.pool_ref is not None for each in (FIRST, SECOND)] == [True, True]
+    assert [device(made, each).status.published for each in (FIRST, SECOND)] == [None, None]
+    assert configured(made, FIRST) == ("False", "ManagedElsewhere")
+    capacity = made.all(resources.GPUPOOL, GPUPool)[0].status.capacity
+    assert capacity is not None
+    assert (capacity.available, capacity.unavailable) == (0, 2)
+
+    serve(made)
+    made.settle()
+    assert configured(made, FIRST) == ("True", "Published")
+
+    serve(made, plugin="nvidia.com/gpu")
+    made.settle()
+    assert [device(made, each).status.published for each in (FIRST, SECOND)] == [None, None], "one that comes later"
+
+
+def test_programs_of_others_that_give_no_cards_keep_none_from_a_pool() -> None:
+    made = cluster(a={})
+    made.annotate(FIRST, "a")
+    serve(made, driver="gpu-operator/x", toolkit="gpu-operator/y", mig="gpu-operator/z")
+    made.settle()
+    assert configured(made, FIRST) == ("True", "Published")

@@ -1197,3 +1197,21 @@ def test_a_layout_that_was_deleted_meanwhile_is_not_made_anew_from_an_old_one() 
     with pytest.raises(ConflictError):
         made.execute(resumed, names.MANAGER_POOL)
     assert names.RESUME in made.objects["GPUPool", "a"]["metadata"]["annotations"]
+
+
+def test_no_card_is_divided_while_another_mig_manager_is_on_the_node() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["managedElsewhere"] = {"mig": "gpu-operator/nvidia-mig-manager"}
+    made.pool("a", allocation=SMALL)
+    for device in devices(made):
+        made.annotate(device.name, "a")
+    made.settle()
+    assert divided(made) == [None, None]
+    assert {configured(made, device.name) for device in devices(made)} == {"ManagedElsewhere"}
+
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        inventory["status"]["managedElsewhere"] = None
+    made.settle()
+    assert divided(made) == [{"1g.10gb": 7}, {"1g.10gb": 7}]

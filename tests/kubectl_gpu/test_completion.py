@@ -44,7 +44,7 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
         until(ask, expected)
 
     every = {"nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply"}
-    offers({*every, "kueue", "versions", "driver", "timeline", "console", "completion"}, "")
+    offers({*every, "kueue", "versions", "driver", "timeline", "takeover", "console", "completion"}, "")
     offers({"--skew"}, "versions", "--sk")
     offers({"assign"}, "assi")
     offers({"gpu-1"}, "cards", "--node", "gpu-1")

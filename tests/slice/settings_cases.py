@@ -224,6 +224,16 @@ async def scrape_period(live: Live) -> None:
     await live.eventually(many, "exporters are not asked oftener")  # at 500 ms it would take 75 s on four nodes
 
 
+@case("bootstrap.monitoring.compatibility")
+async def compatibility(live: Live) -> None:
+    await live.set(bootstrap={"monitoring": {"compatibility": True}})
+
+    async def told() -> bool:
+        return await live.metric(names.BOOTSTRAP, "gpu_operator_node_driver_ready") > 0
+
+    await live.eventually(told, "no metric has the operator's name")
+
+
 @case("bootstrap.monitoring.readyAfter", "bootstrap.monitoring.missingAfter")
 async def ready_and_missing_after(live: Live) -> None:
     await live.fault(SICK, "exporter-down")

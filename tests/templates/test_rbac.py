@@ -37,7 +37,7 @@ MAY = {
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # an annotation; a policy allows no more
         ("patch", "", "configmaps", "", OURS, "x"),
         ("create", "node.k8s.io", "runtimeclasses", "", ANYWHERE, "nvidia"),
-        ("list", "", "pods", "", OURS, ""),
+        ("list", "", "pods", "", ANYWHERE, ""),
         ("list", NFD, "nodefeatures", "", OURS, ""),
     ],
     "gpupool-controller": [
@@ -164,6 +164,8 @@ MAY_NOT = {
         ("create", GPU, "gpudevices", "", ANYWHERE, ""),
         ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
         ("patch", "", "configmaps", "", ANYWHERE, "x"),
+        ("create", "apps", "daemonsets", "", ANYWHERE, ""),
+        ("delete", "", "pods", "", ANYWHERE, "x"),
         ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
     ],
     "gpupool-controller": [

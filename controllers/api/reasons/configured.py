@@ -165,6 +165,15 @@ ROWS: Final = (
     Row(
         "Configured",
         "False",
+        "ManagedElsewhere",
+        "another device plugin offers the node's cards, or another MIG manager divides them: the card is offered to "
+        "nobody by its pool; pods that have it keep it",
+        "`status.managedElsewhere` of the node's GPUNodeInventory names it; it goes on by itself once that program has "
+        "left the node. [coexistence.md](coexistence.md)",
+    ),
+    Row(
+        "Configured",
+        "False",
         "Faulted Ignored ManagedDisabled InventoryIncomplete",
         "that condition of the card keeps it out of the pool that it is assigned to",
         "do as that condition of the card says: `kubectl describe gpudevice <card>`",

@@ -217,6 +217,7 @@ Reason = Literal[
     "PreflightTimeout",
     "Preparing",
     "PrerequisitesMet",
+    "ProgramsFound",
     "Published",
     "PullFailed",
     "Ready",

@@ -49,16 +49,23 @@ ROWS: Final = (
         "ManagedElsewhere",
         "False",
         "NothingFound",
-        "neither kubelet nor labels show that others serve the node's cards",
+        "neither kubelet, nor pods, nor labels show that others serve the node's cards",
         NOTHING,
     ),
     Row(
         "ManagedElsewhere",
         "True",
         "DevicePluginFound",
-        "kubelet offers `nvidia.com/gpu` or `nvidia.com/mig-…` on the node: another device plugin serves the node's "
-        "cards. The condition keeps no card out of pools; a card that a pod has by such a resource is not offered "
-        "(`HeldElsewhere`)",
+        "kubelet offers `nvidia.com/gpu` or `nvidia.com/mig-…` on the node, or a pod of another device plugin is "
+        "there. While it is, no pool offers the node's cards (`Configured` of the card says `ManagedElsewhere`)",
+        "leave the node to one manager: [coexistence.md](coexistence.md#give-each-node-to-one-manager)",
+    ),
+    Row(
+        "ManagedElsewhere",
+        "True",
+        "ProgramsFound",
+        "pods of others bring the node's driver or toolkit, or divide its cards; `status.managedElsewhere` names them."
+        " The module installs no driver, or divides no card, while they are there",
         "leave the node to one manager: [coexistence.md](coexistence.md#give-each-node-to-one-manager)",
     ),
     Row(

@@ -21,6 +21,7 @@ from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
 from controllers.bootstrap.readiness.node_condition import plan_conditions
+from controllers.bootstrap.readiness.other_managers import elsewhere_of
 from controllers.bootstrap.software import software_of
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
@@ -110,14 +111,15 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float, runtim
         kept=kept,
     )
     software = software_of(known, driver)
-    facts = (driver, runtime, monitoring, bootstrap, frozenset(software))
-    if (old.driver, old.runtime, old.monitoring, old.bootstrap, frozenset(old.software)) == facts and all(
-        one in old.conditions for one in made
-    ):
+    elsewhere = elsewhere_of(state.observed) if state.managed else None
+    facts = (driver, runtime, monitoring, bootstrap, frozenset(software), elsewhere)
+    known_as = (old.driver, old.runtime, old.monitoring, old.bootstrap, frozenset(old.software), old.managed_elsewhere)
+    if known_as == facts and all(one in old.conditions for one in made):
         return pooling
     status: dict[str, Any] = {"driver": to_json(driver)} if driver else {}
     status |= {"runtime": to_json(runtime)} if runtime is not None else {}
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
+    status |= {"managedElsewhere": to_json(elsewhere)} if elsewhere is not None else {}
     status["software"] = [to_json(one) for one in software]
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))

@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from controllers.domain.driver.variant import Modules
+from controllers.domain.driver.variant import ADOPTED, Modules
 
 if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.domain.driver.variant import Variant
 
-__all__ = ["Blocked", "Choice", "Host", "Install", "Modules", "OptedOut", "Unknown", "is_wanted"]
+__all__ = [
+    "Blocked",
+    "Choice",
+    "Host",
+    "Install",
+    "Modules",
+    "OptedOut",
+    "Unknown",
+    "is_adopted_as_wanted",
+    "is_wanted",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +85,12 @@ Choice = Install | Host | OptedOut | Blocked | Unknown
 def is_wanted(wanted: str, reported: str) -> bool:
     """Whether a driver that reports this version is the one that is wanted: the same, or one of the wanted branch."""
     return reported == wanted or reported.startswith(f"{wanted}.")
+
+
+def is_adopted_as_wanted(value: str | None, choice: Choice | None, reported: str) -> bool:
+    """Whether a node has a driver that it was adopted with, of the version that it is to have: it keeps that.
+
+    `value`: of its label. Of such a driver no more is known than its version, and while not even that is, it stays.
+    """
+    known = isinstance(choice, Install) and (not reported or is_wanted(choice.version, reported))
+    return value == ADOPTED and known

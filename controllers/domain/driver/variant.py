@@ -14,6 +14,8 @@ from typing import Final, Literal
 Modules = Literal["Open", "Proprietary"]
 REVISION_LENGTH: Final = 10
 KERNEL_LENGTH: Final = 8
+ADOPTED: Final = "adopted"
+"""In place of a value, on a node whose driver another program brought and a person gave over to the module."""
 ANY: Final = "any"
 """In place of the kernel, where the image serves every kernel of the system."""
 SYSTEM_MAX: Final = 40
@@ -76,7 +78,7 @@ def is_for_any_kernel(value: str) -> bool:
 
 def serves(value: str, kernel: str) -> bool:
     """Whether the driver of a label's value serves a node that runs the kernel: it is for any, or for this one."""
-    return is_for_any_kernel(value) or _kernel_of(value) == _kernel_part(kernel)
+    return value == ADOPTED or is_for_any_kernel(value) or _kernel_of(value) == _kernel_part(kernel)
 
 
 def _kernel_part(kernel: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown
+from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown, is_adopted_as_wanted
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.drivers.results import reason_of, remembered
 from controllers.driver.node.states import BACK, LEAVING
@@ -83,6 +83,7 @@ def _labelled(member: Member, label: str, seen: ObservedDriver) -> Place:
     if (reason := seen.rolled.waiting.get(member.name)) is not None:
         return Place(member.name, "Outdated", reason, since=since, is_waiting=True)
     current = revision_of(label) == seen.revision and serves(label, member.kernel)
+    current = current or is_adopted_as_wanted(label, member.choice, member.version)
     return Place(member.name, "Current" if current else "Outdated", since=since)
 
 

@@ -56,6 +56,7 @@ class Reconciler:
         caches.inventories.subscribe(self._inventory_changed)
         caches.devices.subscribe(self._device_changed)
         caches.pods.subscribe(self._pod_changed)
+        caches.adopted.subscribe(self._pod_changed)
         caches.users.subscribe(self._user_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.daemonsets.subscribe(self._daemonset_changed)

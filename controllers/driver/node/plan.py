@@ -13,6 +13,7 @@ from controllers.api import names
 from controllers.api.resources import POD
 from controllers.domain.driver.choice import Blocked, Install, Unknown
 from controllers.domain.driver.variant import revision_of, serves
+from controllers.driver.node.adopted import keep_adopted
 from controllers.driver.node.begin import block, look_at, preflight, queued
 from controllers.driver.node.draft import Draft, NodePlan, in_service, time_left
 from controllers.driver.node.due import is_asked, is_due, time_to_retry
@@ -50,6 +51,8 @@ def plan_node(seen: ObservedNode, now: float) -> NodePlan:
         hand_over(draft, work)
     elif work is not None and (step := STEPS.get(work.phase)) is not None:
         step(draft, work)
+    elif keep_adopted(draft):
+        pass
     elif isinstance(seen.choice, Unknown):
         _wait_for_facts(draft)
     elif seen.driver is None or not isinstance(seen.choice, Install | Blocked):

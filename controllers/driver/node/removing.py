@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.driver.node.adopted import evict_adopted
 from controllers.driver.node.draft import in_service, set_label, take_label, time_left
 from controllers.driver.node.failing import fail
 from controllers.driver.node.moves import charged, move
@@ -29,6 +30,7 @@ def remove(draft: Draft, work: DriverWork) -> None:
         else:
             take_label(draft)
     elif label is None and seen.driver_pods:
+        evict_adopted(draft)
         _wait(draft, work)
     else:
         draft.write(move(work, "Installing", draft.now))

@@ -66,6 +66,11 @@ class Facts:
         return self.node.metadata.labels.get(names.DRIVER_VARIANT)
 
     @property
+    def version(self) -> str:
+        """Of the driver that runs, as its inventory says; empty without one."""
+        return (self.inventory.status.driver.version if self.inventory.status.driver is not None else None) or ""
+
+    @property
     def is_planned(self) -> bool:
         """Whether the node is out of service for its driver's sake."""
         work = self.work

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.driver.choice import Install
+from controllers.domain.driver.choice import Install, is_adopted_as_wanted
 from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.due import is_due
@@ -84,7 +84,7 @@ def _rolled(one: Candidate, work: DriverWork | None, now: float) -> Step | None:
     if label is None or not isinstance(one.choice, Install) or not serves(label, kernel):
         return None  # it has no driver that serves it, and gets one as a bare node does
     wanted = one.choice.variant
-    if revision_of(label) == wanted.revision:
+    if revision_of(label) == wanted.revision or is_adopted_as_wanted(label, one.choice, one.facts.version):
         return None  # a variant that was chosen before the one that would be chosen now serves as well
     if work is None:
         return "Begin"

@@ -142,7 +142,7 @@ class Reconciler:
     def _inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
         name = (new or old or GPUNodeInventory()).name
         # What a pool reads of it; the rest is mostly what we wrote there ourselves.
-        was, now = (is_true(i.status.conditions, READY_FOR_POOLING) if i else None for i in (old, new))
+        was, now = (_relevant_inventory_fields(one) if one is not None else None for one in (old, new))
         self._enqueue_node(name, pools=was != now)
 
     def _enqueue_node(self, name: str, *, pools: bool) -> None:
@@ -180,6 +180,11 @@ def _pools_concerned(device: GPUDevice) -> set[str]:
     """The pools that decide about a card: the one that it is in, and the one that it is to come into."""
     pool, named = device.status.pool_ref, assigned_pool(device)
     return ({pool.name} if pool is not None else set()) | ({named} if named is not None else set())
+
+
+def _relevant_inventory_fields(inventory: GPUNodeInventory) -> tuple[object, ...]:
+    status = inventory.status
+    return is_true(status.conditions, READY_FOR_POOLING), status.managed_elsewhere
 
 
 def _relevant_node_fields(node: Node) -> tuple[object, ...]:

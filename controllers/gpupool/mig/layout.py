@@ -147,6 +147,8 @@ def _disable_mig(device: GPUDevice, card: MigCard, before: PlannedCard) -> Plann
 def _is_unused_now(view: ObservedNode, device: GPUDevice, now: float) -> bool:
     """Whether nobody can be using the card, or be about to."""
     observed = view.layout
+    if view.facts.elsewhere.mig is not None:
+        return False  # another MIG manager would undo it
     if observed is None or not is_unused(device) or device.status.inventory_id in observed.listed:
         return False
     home = device.status.pool_ref

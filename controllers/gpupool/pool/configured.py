@@ -36,8 +36,13 @@ def evaluate_configured(
     view: ObservedPool, state: PoolState, device: GPUDevice, desired: Published | None, now: float
 ) -> CardFinding:
     """Condition Configured of a card; `desired` is None where the card is not to be offered."""
-    found = _withheld(view, state, device) or _awaiting_mig(view, state, device, now)
-    found = found or _awaiting_daemon(view, device, desired) or _published(device, desired)
+    found = (
+        _withheld(view, state, device)
+        or _elsewhere(view, state, device)
+        or _awaiting_mig(view, state, device, now)
+        or _awaiting_daemon(view, device, desired)
+        or _published(device, desired)
+    )
     node = device.status.node_name
     is_waiting = not (found.finding.status and view.wants(device))
     if is_waiting and (why := explain_node_outage(view.facts(node), node or "")):
@@ -61,6 +66,21 @@ def _used_by_others(device: GPUDevice, what: str) -> CardFinding:
     own = both if device.status.allocations else ""
     message = f"The card is not offered: {what}.{own} It comes back once they have ended."
     return CardFinding(Finding(False, HELD_ELSEWHERE, message))
+
+
+def _elsewhere(view: ObservedPool, state: PoolState, device: GPUDevice) -> CardFinding | None:
+    """Of a card that would be offered, or divided, but for another program that does so on its node."""
+    if not state.offers or not is_offerable(view, device):
+        return None
+    other, node = view.facts(device.status.node_name).elsewhere, device.status.node_name
+    if other.plugin is not None:
+        does = f"another device plugin offers the cards of node {node} ({other.plugin})"
+    elif other.mig is not None and not is_card_ready(view, state.applied, device):
+        does = f"another MIG manager divides the cards of node {node} ({other.mig})"
+    else:
+        return None
+    message = f"The card is not offered: {does}. It is as soon as that has left the node: docs/coexistence.md."
+    return CardFinding(Finding(False, "ManagedElsewhere", message))
 
 
 def _used_by_unknown_pods(device: GPUDevice) -> CardFinding:

@@ -18,6 +18,8 @@ def should_offer(view: ObservedPool, state: PoolState, device: GPUDevice) -> boo
     """Whether the node's plugin is to offer a member now."""
     if not state.offers or not is_offerable(view, device) or is_withheld_for_unknown_pods(view, state, device):
         return False
+    if view.facts(device.status.node_name).elsewhere.plugin is not None:
+        return False  # two plugins would give one card to two pods
     return is_card_ready(view, state.applied, device)
 
 

@@ -101,7 +101,8 @@ class DriverPods:
     async def _left_behind(self, node: Node, pods: Sequence[Pod]) -> None:
         """Unload what a pod loaded that has gone, once nobody holds it."""
         loaded = modules.loaded(node)
-        if loaded is None or any(pod.metadata.uid == loaded.pod for pod in pods) or self._cluster.holders(node.name):
+        there = {pod.metadata.uid for pod in (*pods, *self._cluster.pods.by("theirs", node.name))}
+        if loaded is None or loaded.pod in there or self._cluster.holders(node.name):
             return
         kept = replace(loaded, version="", pod="") if loaded.rebooted else None
         await self._note(node, kept)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.api import names
+from controllers.api import names, resources
 from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import NODE, Cluster
 
@@ -87,3 +87,76 @@ def test_a_node_that_is_not_managed_is_theirs(ready: Cluster) -> None:
     ready.inventory(managed=False)
     shows(ready, allocatable={"nvidia.com/gpu": "8"}, labels={f"{DEPLOY}driver": "true"})
     assert ready.condition(KIND) == ("False", "NotManaged")
+
+
+def foreign(cluster: Cluster, app: str, *, privileged: bool = True, phase: str = "Running", **meta: Any) -> None:
+    """A pod of another program on the node."""
+    labels = {"app": app} | ({"app.kubernetes.io/component": "nvidia-driver"} if "driver" in app else {})
+    owner = {"kind": "DaemonSet", "name": app, "uid": "1", "controller": True}
+    made = {"name": f"{app}-1", "namespace": "gpu-operator", "labels": labels, "ownerReferences": [owner], **meta}
+    container = {"name": "main", "image": "x", "securityContext": {"privileged": privileged}}
+    spec = {"nodeName": NODE, "containers": [container]}
+    cluster.put(resources.POD, {"metadata": made, "spec": spec, "status": {"phase": phase}})
+
+
+def elsewhere(cluster: Cluster) -> dict[str, str] | None:
+    cluster.step()
+    found: dict[str, str] | None = cluster.status().get("managedElsewhere")
+    return found
+
+
+@pytest.mark.parametrize(("app", "part", "reason"), [
+    ("nvidia-driver-daemonset", "driver", "ProgramsFound"),
+    ("nvidia-gpu-driver-ubuntu24.04-7d4", "driver", "ProgramsFound"),
+    ("nvidia-container-toolkit-daemonset", "toolkit", "ProgramsFound"),
+    ("nvidia-device-plugin-daemonset", "plugin", "DevicePluginFound"),
+    ("nvidia-mig-manager", "mig", "ProgramsFound"),
+])  # fmt: skip
+def test_a_pod_of_another_program_is_named_with_what_it_does(ready: Cluster, app: str, part: str, reason: str) -> None:
+    foreign(ready, app)
+    assert elsewhere(ready) == {part: f"gpu-operator/{app}"}
+    assert ready.condition(KIND) == ("True", reason)
+    assert f"(gpu-operator/{app})" in ready.message(KIND)
+    assert ready.pooling() == ("True", "Ready")
+    assert ready.plan().writes == ()
+
+    ready.drop(resources.POD, f"gpu-operator/{app}-1")
+    assert elsewhere(ready) is None
+    assert ready.condition(KIND) == ("False", "NothingFound")
+
+
+@pytest.mark.parametrize("pod", [
+    {"privileged": False}, {"phase": "Failed"}, {"phase": "Succeeded"},
+    {"labels": {"app": "nvidia-dcgm-exporter"}}, {"labels": {"app": "nvidia-operator-validator"}},
+])  # fmt: skip
+def test_a_pod_that_cannot_be_such_a_program_or_is_none_says_nothing(ready: Cluster, pod: dict[str, Any]) -> None:
+    foreign(ready, "nvidia-device-plugin-daemonset", **pod)
+    assert elsewhere(ready) is None
+
+
+def test_a_pod_that_no_daemonset_keeps_is_named_itself_and_an_adopted_driver_is_the_modules(ready: Cluster) -> None:
+    foreign(ready, "nvidia-driver-daemonset", ownerReferences=[])
+    assert elsewhere(ready) == {"driver": "gpu-operator/nvidia-driver-daemonset-1"}
+
+    with ready.edit("Pod", "gpu-operator/nvidia-driver-daemonset-1") as pod:
+        pod["metadata"]["labels"][names.DRIVER_ADOPTED] = "true"
+    assert elsewhere(ready) is None
+
+
+def test_a_driver_that_is_to_come_counts_before_its_pod_is_there(ready: Cluster) -> None:
+    selector = {f"{DEPLOY}driver": "true"}
+    template = {"spec": {"nodeSelector": selector, "containers": []}}
+    meta = {"name": "nvidia-driver-daemonset", "namespace": "gpu-operator"}
+    labels = {"app.kubernetes.io/component": "nvidia-driver"}
+    ready.put(resources.DAEMONSET, {"metadata": {**meta, "labels": labels}, "spec": {"template": template}})
+    assert elsewhere(ready) is None, "the node is not labelled for it"
+    shows(ready, labels=selector)
+    assert elsewhere(ready) == {"driver": "gpu-operator/nvidia-driver-daemonset"}
+
+
+def test_a_daemonset_that_anybody_could_make_says_nothing_of_a_node(ready: Cluster) -> None:
+    template = {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}, "containers": []}}
+    meta = {"name": "x", "namespace": "team", "labels": {"app.kubernetes.io/component": "nvidia-driver"}}
+    ready.put(resources.DAEMONSET, {"metadata": meta, "spec": {"template": template}})
+    shows(ready, labels={"kubernetes.io/os": "linux"})
+    assert elsewhere(ready) is None

@@ -1,0 +1,128 @@
+"""Programs of NVIDIA's GPU Operator on nodes, as their pods and DaemonSets are labelled. Pure.
+
+Any user may put such a label on a pod. A pod counts only where it may do what these programs do, which a cluster that
+has tenants lets no tenant's pod do: it has a privileged container.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from controllers.api import names
+from controllers.api.kube import PodStatus
+from controllers.api.meta import KubeObject
+from controllers.api.record import record
+from controllers.api.resources import Resource
+
+Part = Literal["driver", "toolkit", "plugin", "mig"]
+"""What a program does on a node, as `status.managedElsewhere` names it."""
+APPS: Final[dict[str, Part]] = {
+    "nvidia-driver-daemonset": "driver",
+    "nvidia-container-toolkit-daemonset": "toolkit",
+    "nvidia-device-plugin-daemonset": "plugin",
+    "nvidia-mig-manager": "mig",
+}
+"""By label `app` (GPU Operator v26.7.0, `assets/`)."""
+COMPONENT: Final = "app.kubernetes.io/component"
+DRIVER: Final = "nvidia-driver"
+"""Value of that label on pods of drivers, whether of a ClusterPolicy or of an NVIDIADriver."""
+DEPLOY: Final = "nvidia.com/gpu.deploy."
+"""Before the operator's label for each of its programs."""
+DEPLOY_DRIVER: Final = f"{DEPLOY}driver"
+BY_APP: Final = f"{names.LABEL_APP} in ({','.join(APPS)})"
+BY_COMPONENT: Final = f"{COMPONENT}={DRIVER},{names.LABEL_APP} notin ({','.join(APPS)})"
+"""Two selectors that find every such pod, and none twice."""
+DRIVERS: Final = f"{COMPONENT}={DRIVER}"
+"""The selector of DaemonSets and pods of drivers."""
+
+
+OPERANDS: Final = frozenset((
+    *APPS, "gpu-feature-discovery", "nvidia-dcgm", "nvidia-dcgm-exporter", "nvidia-device-plugin-mps-control-daemon",
+    "nvidia-node-status-exporter", "nvidia-operator-validator",
+))  # fmt: skip
+"""All programs that the operator runs on nodes whose cards containers use, by label `app`."""
+CLUSTERPOLICY: Final = Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
+NVIDIADRIVER: Final = Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
+OPERATOR: Final = f"{COMPONENT}=gpu-operator"
+"""The selector of the operator's Deployment."""
+UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
+"""Node label: how far the operator is with an upgrade of the node's driver."""
+UPGRADE_DONE: Final = "upgrade-done"
+WAITS_TO_LOAD: Final = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
+"""Node annotation: a driver's pod waits until the operator has cordoned and drained the node."""
+
+
+def is_operand(labels: dict[str, str]) -> bool:
+    """Whether these are labels of a program that the operator runs on nodes."""
+    return labels.get(names.LABEL_APP) in OPERANDS or part_of(labels) is not None
+
+
+def part_of(labels: dict[str, str]) -> Part | None:
+    """What a program with these labels does; None for one of no part that matters here."""
+    if labels.get(COMPONENT) == DRIVER:
+        return "driver"
+    return APPS.get(labels.get(names.LABEL_APP, ""))
+
+
+def _is_privileged(containers: object) -> bool:
+    """Whether a container of a pod's JSON is privileged."""
+    found = containers if isinstance(containers, list) else []
+    return any((one.get("securityContext") or {}).get("privileged") is True for one in found if isinstance(one, dict))
+
+
+@record
+class ForeignPodSpec:
+    """Where it runs, and what it may do there."""
+
+    node_name: str | None = None
+    is_privileged: Annotated[bool, BeforeValidator(_is_privileged)] = Field(default=False, alias="containers")
+    """Whether one of its containers is privileged."""
+
+
+@record
+class ForeignPod(KubeObject):
+    """A pod with labels of such a program."""
+
+    spec: ForeignPodSpec = Field(default_factory=ForeignPodSpec)
+    status: PodStatus = Field(default_factory=PodStatus)
+
+    @property
+    def part(self) -> Part | None:
+        """What it does on its node, now; None for one that has ended, or may do nothing of the kind."""
+        if not self.spec.is_privileged or self.status.phase in ("Succeeded", "Failed"):
+            return None
+        return part_of(self.metadata.labels)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it is a driver that a person gave over to the module, and that no DaemonSet keeps any more."""
+        marks = self.metadata.labels
+        return marks.get(names.DRIVER_ADOPTED) == "true" and part_of(marks) == "driver" and self.daemonset is None
+
+    @property
+    def daemonset(self) -> str | None:
+        """The DaemonSet that keeps it; None for a pod that stands alone."""
+        return next((one.name for one in self.metadata.owner_references if one.kind == "DaemonSet"), None)
+
+    @property
+    def who(self) -> str:
+        """Who runs it, for people: its DaemonSet, or the pod itself; `<namespace>/<name>`."""
+        return f"{self.metadata.namespace}/{self.daemonset or self.name}"
+
+
+@record
+class ForeignDaemonSet(KubeObject):
+    """A DaemonSet of drivers."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+    def is_for(self, labels: dict[str, str]) -> bool:
+        """Whether its pods come to a node with these labels, one of which is the operator's word for that.
+
+        Without such a label anybody who may make a DaemonSet could say so of any node.
+        """
+        template: dict[str, Any] = self.spec.get("template") or {}
+        asked: dict[str, str] = (template.get("spec") or {}).get("nodeSelector") or {}
+        return DEPLOY_DRIVER in asked and asked.items() <= labels.items()

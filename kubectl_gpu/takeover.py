@@ -1,0 +1,212 @@
+"""`kubectl gpu takeover`: from NVIDIA's GPU Operator to this module, step by step, without draining a node.
+
+Each step looks at what there is and does what is left of it: one that is repeated, or was cut off, goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from controllers.api import foreign, names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import Node
+from controllers.explain import takeover as maps
+from controllers.explain.faults import UsageError
+from controllers.explain.table import Cell
+from controllers.runtime.client import MERGE
+from controllers.runtime.errors import AlreadyExists, NotFound
+from kubectl_gpu import output
+from kubectl_gpu.cluster import MANAGER
+from kubectl_gpu.takeover_nodes import remove, switched
+from kubectl_gpu.takeover_reads import Reads
+from kubectl_gpu.terminal import print_lines, warn
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kubectl_gpu.cluster import Cluster
+
+OK, FAILED = 0, 1
+LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks at what is waited for."""
+TONES: Final = {"Ours": "green", "Ready": "cyan", "Busy": "yellow", "Waiting": "yellow"}
+
+
+async def takeover(cluster: Cluster, args: argparse.Namespace) -> int:
+    """Carry out one step, or say where the takeover stands."""
+    steps = {"status": _status, "begin": _begin, "nodes": _nodes, "finish": _finish, "back": _back}
+    return await steps[args.step](cluster, args)
+
+
+async def _status(cluster: Cluster, args: argparse.Namespace) -> int:
+    reads = Reads(cluster)
+    there, nodes = await reads.operator(), await reads.nodes(args.names)
+    if args.output in ("json", "yaml"):
+        rows = [{"node": one.name, "state": one.word, "left": one.left or None} for one in nodes]
+        output.structured({"stopped": there.is_stopped, "nodes": rows}, args.output)
+        return OK
+    rows_ = [(Cell(one.name), Cell(one.word, TONES.get(one.word, "")), Cell(one.left)) for one in nodes]
+    output.table(maps.COLUMNS, rows_, args.output, headers=True)
+    print_lines(maps.summary(there, nodes))
+    return OK
+
+
+async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
+    """Stop the operator, leave its pods where they are, and give its drivers over."""
+    reads = Reads(cluster)
+    there = await reads.operator()
+    against = maps.objections(each.obj for each in await cluster.list(resources.NODE, Node))
+    if against:
+        raise UsageError(f"Not now: {'; '.join(against)}. Let the upgrade end, or end it, and begin again.")
+    _save(there, args.filename)
+    for one in there.deployments:
+        path = resources.DEPLOYMENT.path(one["metadata"]["namespace"], one["metadata"]["name"])
+        await _patch(cluster, path, {"spec": {"replicas": 0}})
+    await _until(reads, lambda now: all(not one.get("status", {}).get("replicas") for one in now.deployments), args)
+    # Its policies first: while one is there, whoever starts the operator again has the DaemonSets made anew.
+    for one in there.policies:
+        kind = foreign.CLUSTERPOLICY if one["kind"] == foreign.CLUSTERPOLICY.kind else foreign.NVIDIADRIVER
+        await _orphan(cluster, kind.path(name=one["metadata"]["name"]), one)
+    for one in there.daemonsets:
+        meta = one["metadata"]
+        await _orphan(cluster, resources.DAEMONSET.path(meta["namespace"], meta["name"]), one)
+    await _until(reads, lambda now: now.is_stopped and not any(_kept(pod) for pod in now.pods), args)
+    drivers = (await reads.operator()).drivers()
+    for pod in drivers:
+        await _mark_driver(cluster, pod, "true")
+    print_lines([f"GPU Operator is stopped, its pods run on; {len(drivers)} drivers are adopted as they are."])
+    return OK
+
+
+def _save(there: maps.OperatorState, filename: str | None) -> None:
+    """Write what the way back needs; a file that has it already, of a step that was cut off, stays as it is."""
+    if not there.policies and not any(one["spec"].get("replicas") for one in there.deployments):
+        return  # it was saved when it was stopped
+    if not filename:
+        raise UsageError("Give --filename FILE: the way back needs what is deleted, and it is saved there.")
+    try:
+        with Path(filename).open("x", encoding="utf-8") as file:
+            yaml.safe_dump(maps.saved(there), file, sort_keys=False)
+    except FileExistsError:
+        if not maps.has_all(_items(filename), there):
+            raise UsageError(f"{filename} is there already, and not of this takeover: name another.") from None
+    except OSError as error:
+        raise UsageError(f"{filename} cannot be written: {error}") from error
+
+
+def _items(filename: str) -> list[dict[str, Any]]:
+    """What `begin` saved; raises UsageError."""
+    try:
+        items = yaml.safe_load(Path(filename).read_text(encoding="utf-8"))["items"]
+        return [one for one in items if one["metadata"]["name"] and one["kind"]]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise UsageError(f"{filename} is not what `begin` saved: {error}") from error
+
+
+async def _nodes(cluster: Cluster, args: argparse.Namespace) -> int:
+    """Let nodes go over, one after another: those on which no pod has a card by the operator's plugin."""
+    reads = Reads(cluster)
+    found = await reads.nodes(args.names)
+    for one in found:
+        await remove(cluster, one.toolkit)
+    ready = [one.name for one in found if one.word == "Ready"]
+    late = []
+    for name in ready:
+        took = await switched(cluster, reads, name, args.timeout)
+        if took is None:
+            late.append(name)
+        else:
+            print_lines([f"{name}: its pools offer its cards, {took:.1f} s after the operator's plugin went"])
+    left = [one for one in await reads.nodes(args.names) if one.word != "Ours"]
+    for one in left:
+        warn(f"{one.name}: {one.left}")
+    print_lines([f"{len(ready) - len(late)} nodes went over, {len(left)} are left."])
+    return FAILED if late else OK
+
+
+async def _finish(cluster: Cluster, _: argparse.Namespace) -> int:
+    """Take the operator's labels off the nodes, once nothing of it serves them."""
+    reads = Reads(cluster)
+    left = [one.name for one in await reads.nodes(()) if one.word != "Ours"]
+    if left:
+        raise UsageError(f"Not yet: {', '.join(left)} have pods of the operator. See kubectl gpu takeover.")
+    changed = 0
+    for each in await cluster.list(resources.NODE, Node):
+        if marks := maps.marks_of(each.obj.metadata.labels):
+            await cluster.mark(resources.NODE, each.obj, {"labels": marks}, dry_run=False)
+            changed += 1
+    print_lines([f"The operator's labels are off {changed} nodes. Uninstall its chart when it suits you."])
+    return OK
+
+
+async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
+    """Give the cluster back to the operator, as it was saved."""
+    if not args.filename:
+        raise UsageError("Give --filename FILE: what `begin` saved.")
+    items = _items(args.filename)
+    used: dict[str | None, int] = defaultdict(int)
+    for each in await cluster.list(resources.GPUDEVICE, GPUDevice):
+        if each.obj.status.allocations:
+            used[each.obj.status.node_name] += 1
+    if used:
+        raise UsageError(
+            f"Pods have cards of pools on {', '.join(sorted(map(str, used)))}, which the operator's plugin would give"
+            " to others, too: end them, or keep these nodes (label nvidia.com/gpu.deploy.operands=false)."
+        )
+    there = await Reads(cluster).operator()
+    for pod in there.drivers():
+        await _mark_driver(cluster, pod, None)
+    for item in sorted(items, key=lambda one: one["kind"] == "Deployment"):
+        await _restore(cluster, item)
+    print_lines(["GPU Operator has its policies again and runs: it keeps the pods that are there."])
+    return OK
+
+
+async def _restore(cluster: Cluster, item: dict[str, Any]) -> None:
+    meta = item["metadata"]
+    if item["kind"] == "Deployment":
+        path = resources.DEPLOYMENT.path(meta["namespace"], meta["name"])
+        await _patch(cluster, path, {"spec": {"replicas": item["spec"]["replicas"]}})
+        return
+    kind = foreign.CLUSTERPOLICY if item["kind"] == foreign.CLUSTERPOLICY.kind else foreign.NVIDIADRIVER
+    try:
+        await cluster.client.request("POST", kind.path(), query={"fieldManager": MANAGER}, body=item)
+    except AlreadyExists:
+        warn(f"{item['kind']} {meta['name']} is there, and stays as it is.")
+
+
+async def _mark_driver(cluster: Cluster, pod: dict[str, Any], value: str | None) -> None:
+    meta = pod["metadata"]
+    body = {"metadata": {"uid": meta["uid"], "labels": {names.DRIVER_ADOPTED: value}}}
+    await _patch(cluster, resources.POD.path(meta["namespace"], meta["name"]), body)
+
+
+async def _patch(cluster: Cluster, path: str, body: dict[str, Any]) -> None:
+    await cluster.client.request("PATCH", path, query={"fieldManager": MANAGER}, body=body, content_type=MERGE)
+
+
+async def _orphan(cluster: Cluster, path: str, raw: dict[str, Any]) -> None:
+    """Delete exactly this object, and leave what it owns."""
+    body = {"propagationPolicy": "Orphan", "preconditions": {"uid": raw["metadata"]["uid"]}}
+    with suppress(NotFound):
+        await cluster.client.request("DELETE", path, body=body)
+
+
+def _kept(pod: dict[str, Any]) -> bool:
+    return any(one["kind"] == "DaemonSet" for one in pod["metadata"].get("ownerReferences") or ())
+
+
+async def _until(reads: Reads, is_so: Any, args: argparse.Namespace) -> None:
+    """Wait until the operator is so far; raises UsageError after the time that is given."""
+    deadline = time.monotonic() + args.timeout
+    while not is_so(await reads.operator()):
+        if time.monotonic() >= deadline:
+            raise UsageError("GPU Operator has not ended in time. Begin again: what is done stays done.")
+        await asyncio.sleep(LOOK_AGAIN)
