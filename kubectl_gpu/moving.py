@@ -1,9 +1,12 @@
-"""The command line of what moves a cluster: `backup`, `restore`, `import`, `images`."""
+"""The command line of what moves a cluster: `backup`, `restore`, `import`, `images`, `takeover`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kubectl_gpu import completion
+from kubectl_gpu.output import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +20,7 @@ def add(commands: Any, make: Add) -> None:
     _backup(commands, make)
     _import(commands, make)
     _images(commands, make)
+    _takeover(commands, make)
 
 
 def _backup(commands: Any, make: Add) -> None:
@@ -67,6 +71,27 @@ def _images(commands: Any, make: Add) -> None:
     about = "of drivers: for this kernel of those systems, too"
     command.add_argument("--kernel", action="append", metavar="RELEASE", help=about)
     command.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+
+
+TAKEOVER = """takeover [status]                 how far each node is
+takeover begin -f saved.yaml      stop GPU Operator, leave its pods where they are, adopt its drivers; saves what goes
+takeover nodes [node…]            let nodes go over whose cards no pod has by the operator's plugin; again for others
+takeover finish                   take the operator's labels off the nodes
+takeover back -f saved.yaml       give the cluster back to the operator
+
+No pod is restarted, and no node drained. See administration.md, Move from GPU Operator.
+"""
+TAKEOVER_STEPS = ("status", "begin", "nodes", "finish", "back")
+
+
+def _takeover(commands: Any, make: Add) -> None:
+    command = make(commands, "takeover", "go from NVIDIA's GPU Operator to this module", epilog=TAKEOVER)
+    command.add_argument("step", nargs="?", choices=TAKEOVER_STEPS, default="status", help="default: status")
+    only: Any = command.add_argument("names", nargs="*", metavar="node", help="status, nodes: only these")
+    only.completer = completion.nodes
+    command.add_argument("-f", "--filename", metavar="FILE", help="begin, back: where the operator's objects are saved")
+    command.add_argument("--timeout", type=seconds, default=60.0, help="begin, nodes: seconds to wait for each (60)")
+    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
 
 
 def seconds(text: str) -> float:

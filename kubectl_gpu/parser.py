@@ -97,7 +97,6 @@ def build() -> argparse.ArgumentParser:
     _keeping(commands)
     moving.add(commands, _command)
     _kueue(commands)
-    _takeover(commands)
     _console(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
     shells.add_argument("shell", choices=completion.SHELLS)
@@ -263,28 +262,6 @@ def _kueue(commands: Any) -> None:
     )
     _completed(command.add_argument("pool", help="the pool"), completion.pools)
     command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
-
-
-TAKEOVER = """takeover [status]                 how far each node is
-takeover begin -f saved.yaml      stop GPU Operator, leave its pods where they are, adopt its drivers; saves what goes
-takeover nodes [node…]            let nodes go over whose cards no pod has by the operator's plugin; again for others
-takeover finish                   take the operator's labels off the nodes
-takeover back -f saved.yaml       give the cluster back to the operator
-
-No pod is restarted, and no node drained. See administration.md, Move from GPU Operator.
-"""
-TAKEOVER_STEPS = ("status", "begin", "nodes", "finish", "back")
-
-
-def _takeover(commands: Any) -> None:
-    command = _command(commands, "takeover", "go from NVIDIA's GPU Operator to this module", epilog=TAKEOVER)
-    command.add_argument("step", nargs="?", choices=TAKEOVER_STEPS, default="status", help="default: status")
-    _completed(
-        command.add_argument("names", nargs="*", metavar="node", help="status, nodes: only these"), completion.nodes
-    )
-    command.add_argument("-f", "--filename", metavar="FILE", help="begin, back: where the operator's objects are saved")
-    command.add_argument("--timeout", type=_seconds, default=60.0, help="begin, nodes: seconds to wait for each (60)")
-    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
 
 
 CONSOLE = """Serves on loopback under your own kubeconfig until it is interrupted, and opens a browser: fleet, pools,
