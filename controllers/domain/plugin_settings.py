@@ -1,8 +1,8 @@
 """The ConfigMap of a pool's device plugins: its settings, and the entry of one card. Pure.
 
 `slots` is what most cards of the pool have; `cards` lists those that have another number (in mode MIG boards of one
-pool may differ). What a plugin acknowledges in `published.configVersion` is the hash of what concerns that card, so a
-neighbour's number changes nothing there.
+pool may differ). `profiles` is a mixed layout, which every card of the lists has. What a plugin acknowledges in
+`published.configVersion` is the hash of what concerns that card, so a neighbour's number changes nothing there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.gpudevice import Published
-from controllers.domain.allocation import slots_under
+from controllers.api.gpudevice import ProfileSlots, Published
+from controllers.domain.allocation import profiles_of, slots_under
+from controllers.domain.request import suffix_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,18 +37,29 @@ class PluginSettings:
     slots: int
     """Slots of a card that `cards` does not name."""
     profile: str | None = None
-    """MIG profile, as the pool spells it; None in other modes."""
+    """MIG profile, as the pool spells it; None in other modes and under a mixed layout."""
     cards: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Slots of the cards (by inventoryID) that have another number."""
+    profiles: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """A mixed layout: slots of each profile, in the driver's spelling, of every card; each has its own resource."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What stands after `gpu.deckhouse.io/` in the resources under which the cards are offered."""
+        return tuple(suffix_for(self.pool, profile) for profile in self.profiles) or (self.pool,)
 
     def text(self) -> str:
         """The settings as the ConfigMap carries them; the same offer always gives the same text."""
         more = {"cards": dict(self.cards)} if self.cards else {}
-        return json.dumps(_concerning(self.pool, self.mode, self.profile, self.slots) | more, sort_keys=True)
+        return json.dumps(self._concerning(self.slots) | more, sort_keys=True)
 
     def of(self, inventory_id: str) -> Published:
         """What a plugin publishes for a card that its list allows."""
-        return _published(self.pool, self.mode, self.profile, self.cards.get(inventory_id, self.slots))
+        slots = self.cards.get(inventory_id, self.slots)
+        return _published(self.pool, self.mode, self.profile, slots, tuple(self.profiles.items()))
+
+    def _concerning(self, slots: int) -> dict[str, Any]:
+        return _concerning(self.pool, self.mode, self.profile, slots, tuple(self.profiles.items()))
 
 
 def offer_of(pool: str, allocation: AllocationSpec, slots: Mapping[str, int]) -> PluginSettings:
@@ -56,6 +68,10 @@ def offer_of(pool: str, allocation: AllocationSpec, slots: Mapping[str, int]) ->
     # The most frequent number; of two as frequent the larger, so that the order of cards does not matter.
     usual = max(counted, key=lambda number: (counted[number], number), default=slots_under(None, allocation))
     others = {card: number for card, number in sorted(slots.items()) if number != usual}
+    profiles = profiles_of(allocation)
+    if profiles:
+        # Every card of the lists has exactly this: what cannot be divided so is never on them.
+        return PluginSettings(pool, allocation.mode, sum(profiles.values()), profiles=MappingProxyType(dict(profiles)))
     return PluginSettings(pool, allocation.mode, usual, allocation.mig_profile, MappingProxyType(others))
 
 
@@ -63,26 +79,40 @@ def read(pool: str, text: str) -> PluginSettings | None:
     """The offer that a ConfigMap of a pool carries; None where it cannot be read or is another pool's."""
     try:
         found = json.loads(text)
-        cards = dict(found.get("cards", {}))
+        cards, profiles = dict(found.get("cards", {})), dict(found.get("profiles", {}))
+        numbers = (found["slots"], *cards.values(), *profiles.values())
         readable = (
             found["pool"] == pool
             and found["resource"] == names.resource_name(pool)
-            and all(type(slots) is int and slots >= 0 for slots in (found["slots"], *cards.values()))
+            and all(type(slots) is int and slots >= 0 for slots in numbers)
         )
-        made = PluginSettings(pool, found["mode"], found["slots"], found.get("profile"), MappingProxyType(cards))
+        made = PluginSettings(
+            pool,
+            found["mode"],
+            found["slots"],
+            found.get("profile"),
+            MappingProxyType(cards),
+            MappingProxyType(dict(sorted(profiles.items()))),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return made if readable else None
 
 
 @lru_cache(maxsize=4096)
-def _published(pool: str, mode: str, profile: str | None, slots: int) -> Published:
+def _published(
+    pool: str, mode: str, profile: str | None, slots: int, profiles: tuple[tuple[str, int], ...]
+) -> Published:
     """The same for all cards of a pool that have so many slots."""
-    concerning = json.dumps(_concerning(pool, mode, profile, slots), sort_keys=True)
+    concerning = json.dumps(_concerning(pool, mode, profile, slots, profiles), sort_keys=True)
     version = hashlib.sha256(concerning.encode()).hexdigest()[:VERSION_LENGTH]
-    return Published(pool=pool, config_version=version, slots=slots)
+    by_profile = tuple(ProfileSlots(profile=name, slots=count) for name, count in profiles)
+    return Published(pool=pool, config_version=version, slots=slots, profiles=by_profile or None)
 
 
-def _concerning(pool: str, mode: str, profile: str | None, slots: int) -> dict[str, Any]:
+def _concerning(
+    pool: str, mode: str, profile: str | None, slots: int, profiles: tuple[tuple[str, int], ...]
+) -> dict[str, Any]:
     chosen = {"profile": profile} if profile is not None else {}
-    return {"mode": mode, "pool": pool, "resource": names.resource_name(pool), "slots": slots} | chosen
+    layout = {"profiles": dict(profiles)} if profiles else {}
+    return {"mode": mode, "pool": pool, "resource": names.resource_name(pool), "slots": slots} | chosen | layout

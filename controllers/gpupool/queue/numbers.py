@@ -29,9 +29,16 @@ if TYPE_CHECKING:
 class QueueNumbers:
     """A pool as one walk found and left it."""
 
-    def __init__(self, view: ObservedQueue, slots: Mapping[str, NodeSlots], walk: Walk, now: float) -> None:
-        """`slots`: the nodes on which something was free before the walk; `walk`: once it is over."""
-        self._view, self._slots, self._walk, self._now = view, slots, walk, now
+    def __init__(
+        self,
+        view: ObservedQueue,
+        slots: Mapping[str, NodeSlots],
+        walk: Walk,
+        now: float,
+        profile: str | None = None,
+    ) -> None:
+        """`slots`: the nodes on which something was free before the walk, of `profile`; `walk`: once it is over."""
+        self._view, self._slots, self._walk, self._now, self._profile = view, slots, walk, now, profile
         self._known: dict[tuple[int, PodConstraints], Summary | None] = {}
 
     def spelled(self, entry: Entry, member: Member) -> str:
@@ -64,4 +71,4 @@ class QueueNumbers:
         after = self._walk.left()
         gone = {name: each.free - after.get(name, 0) - own.get(name, 0) for name, each in self._slots.items()}
         kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}
-        return cards_of(self._view, kept, self._now, self._slots)
+        return cards_of(self._view, kept, self._now, self._slots, self._profile)

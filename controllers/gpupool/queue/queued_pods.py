@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -125,16 +126,28 @@ class QueueRound:
     """Epoch seconds from which on time alone can change what is decided."""
 
 
-def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, left: Left, now: float) -> QueueRound:
-    """Serve the queue in its order with what is left."""
-    policy = policy_of(view.pool)
+def serve(
+    view: ObservedQueue,
+    queue: Queue,
+    by_request: ReservationsByRequest,
+    lefts: Mapping[str | None, Left],
+    now: float,
+) -> QueueRound:
+    """Serve the queue in its order with what is left of each profile."""
+    policy, placement = policy_of(view.pool), placement_of(view.pool, view.scheduling)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
-    there = capacities(view, left.nodes, left.slots, left.written)
-    walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
+    walks = {
+        profile: Walk(
+            view.pool.name, capacities(view, left.nodes, left.slots, left.written, profile), policy, placement, now
+        )
+        for profile, left in lefts.items()
+    }
+    all_numbers = {
+        profile: QueueNumbers(view, lefts[profile].nodes, walk, now, profile) for profile, walk in walks.items()
+    }
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
-    numbers = QueueNumbers(view, left.nodes, walk, now)
     for each in in_order(queue.waiting, used, policy):
-        decision = walk.decide(each)
+        decision, numbers = walks[each.entry.profile].decide(each), all_numbers[each.entry.profile]
         if decision.placements:
             placed.append(decision)
             continue
@@ -146,7 +159,8 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
         waiting.append(decision)
     status = queue_status([decision.entry for decision in waiting])
     let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
-    next_look = walk.next_hold if again is None else min(walk.next_hold, now + again)
+    next_hold = min((walk.next_hold for walk in walks.values()), default=inf)
+    next_look = next_hold if again is None else min(next_hold, now + again)
     return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look)
 
 
@@ -177,7 +191,15 @@ def _reserve_and_release(view: ObservedQueue, queue: Queue, group: list[Decision
         for share in placement.shares:
             devices[share.device.name] = share.device
             entries[share.device.name].append(
-                reservation(member.request_id, pod.namespace or "", pod.name, share.slots, view=view, now=now)
+                reservation(
+                    member.request_id,
+                    pod.namespace or "",
+                    pod.name,
+                    share.slots,
+                    profile=member.profile,
+                    view=view,
+                    now=now,
+                )
             )
     for name, device in devices.items():
         draft.add(replace(add_reservations(device, entries[name], now), parallel_safe=True))

@@ -44,6 +44,8 @@ class Listed:
     """NUMA node; None where the machine does not say."""
     instance: MigDevice | None = None
     """The MIG instance that this is."""
+    suffix: str = ""
+    """What stands after `gpu.deckhouse.io/` in the resource under which it is offered."""
 
 
 @dataclass(frozen=True, slots=True)
