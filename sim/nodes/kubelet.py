@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.domain import near
-from controllers.domain.request import effective, lasting, suffix_for, whole
+from controllers.domain.request import effective, lasting, profile_of, suffixes_of, whole
 from controllers.domain.slots import named_devices
 from nodeagent.deviceplugin.devices import offers, preferred_allocation
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ContainerHolding
@@ -74,8 +74,8 @@ def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) ->
     for card in cards:
         for taken in card.status.allocations:
             if taken.pod_uid in living:
-                home = card.home or ""
-                given[card.name, taken.pod_uid, taken.container, suffix_for(home, taken.profile)] += taken.slots
+                suffix = _suffix_of(living[taken.pod_uid], taken.profile)
+                given[card.name, taken.pod_uid, taken.container, suffix] += taken.slots
     running = [pod for pod in living.values() if pod.status.phase == "Running"]
     running.sort(key=lambda pod: (pod.metadata.creation_timestamp, pod.key))
     node = _Node(cards, living, lists, given)
@@ -86,6 +86,11 @@ def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) ->
         node.serve(pod, demands(pod))
         node.serve(pod, untold(pod))
     return node.held()
+
+
+def _suffix_of(pod: Pod, profile: str | None) -> str:
+    """By which of the resources that it asks for a pod has slots of a profile."""
+    return min((suffix for suffix in suffixes_of(pod) if profile_of(suffix) == profile), default="")
 
 
 def _is_served(pod: Pod, given: Given) -> bool:

@@ -5,7 +5,7 @@ Nothing here is the pool controller's alone: it stands on `api` and `domain`, an
 
 from controllers.domain.mig.configmap import configmap, read
 from controllers.domain.mig.difference import Change, difference
-from controllers.domain.mig.division import Unfit, divide, mixed
+from controllers.domain.mig.division import Undividable, divide, mixed
 from controllers.domain.mig.document import document, text
 from controllers.domain.mig.layout import NodeLayout, PlannedCard, plan, was_ours
 from controllers.domain.mig.parted_config import PartedConfig, PartedLayout, read_parted
@@ -23,7 +23,7 @@ __all__ = [
     "PartedConfig",
     "PartedLayout",
     "PlannedCard",
-    "Unfit",
+    "Undividable",
     "card_of",
     "configmap",
     "difference",
