@@ -25,14 +25,14 @@ DOES_NOT_FIT: Final = "MIGLayoutDoesNotFit"
 
 
 @dataclass(frozen=True, slots=True)
-class Undividable:
+class Misfit:
     """Why a card cannot be divided so: one word, and a sentence."""
 
-    why: str
+    explanation: str
 
     def __str__(self) -> str:
         """As a message has it."""
-        return self.why
+        return self.explanation
 
 
 def mixed(shares: Iterable[tuple[str, int]]) -> Division:
@@ -43,21 +43,21 @@ def mixed(shares: Iterable[tuple[str, int]]) -> Division:
     return Division(instances=tuple(sorted(counted.items())))
 
 
-def divide(card: MigCard, division: Division) -> CardLayout | Undividable:
+def divide(card: MigCard, division: Division) -> CardLayout | Misfit:
     """How the card is to be divided, or why it cannot be."""
     if not division.instances:
         slots = slots_of(card, division.profile)
         if slots.profile is None:
-            return Undividable(f"{slots.reason}: {slots.message}")
+            return Misfit(f"{slots.reason}: {slots.message}")
         return CardLayout(True, {slots.profile: slots.count})
     for name, _ in division.instances:
         if (slots := slots_of(card, name)).profile is None:
-            return Undividable(f"{slots.reason}: {slots.message}")
+            return Misfit(f"{slots.reason}: {slots.message}")
     known = model(card.vendor, card.device)
     cut = known.geometry if known is not None else None
     if known is None or cut is None or not _fits(cut, division.instances):
         called = describe(card, known.product if known else None)
-        return Undividable(f"{DOES_NOT_FIT}: {called} has no place for {division} at once{_slices(cut, division)}")
+        return Misfit(f"{DOES_NOT_FIT}: {called} has no place for {division} at once{_slices(cut, division)}")
     return CardLayout(True, dict(division.instances))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import divided, is_applied
 from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
-from controllers.domain.mig import DISABLED, CardLayout, Undividable
+from controllers.domain.mig import DISABLED, CardLayout, Misfit
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.mig.cards import is_whole
 from controllers.gpupool.mig.handler import maintenance_since
@@ -64,7 +64,7 @@ def desired_card_layout(device: GPUDevice, layout: AllocationSpec) -> CardLayout
     if layout.mode != "MIG":
         return DISABLED
     found = divided(device, layout)
-    return str(found) if isinstance(found, Undividable) else found
+    return str(found) if isinstance(found, Misfit) else found
 
 
 def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:
