@@ -265,7 +265,8 @@ async def test_pods_get_instances_of_the_profile_that_they_ask_for(modes: People
     await people.settled(pool, (3, 0, 0, 3))
     assert f"GPUPool {pool} has no resource" in await people.refused("plain", TEAM, pool)
 
-    await asyncio.gather(*(people.pod(name, TEAM, two) for name in ("s1", "s2")), people.pod("l1", TEAM, one))
+    for name, suffix in (("s1", two), ("l1", one), ("s2", two)):
+        await people.pod(name, TEAM, suffix)
     await people.running(TEAM, 3)
     await people.settled(pool, (3, 3, 0, 0))
 
