@@ -14,6 +14,8 @@ HISTORY_MAX: Final = 16
 """Ended tenancies that a card keeps, the newest."""
 SLOTS_MAX = 64
 """Slots that a card can have, however it is shared or divided; agents write them, so the API server bounds them."""
+PROFILES_MAX: Final = 8
+"""MIG profiles of one card's layout."""
 Fault = Literal["CardLost", "ValidationFailed", "CriticalXid", "DoubleBitEcc", "RowRemapFailure", "Overheated"]
 FaultEnd = Literal["CleanScrapes", "ByHand", "Validated", "Back"]
 Offer = Literal[
@@ -58,6 +60,18 @@ class Reservation:
     """When the promise ends if the pod is not bound by then."""
     seen: bool = False
     """Whether the pod has appeared in the cluster."""
+    profile: Annotated[str | None, Field(max_length=63)] = None
+    """MIG profile of those slots, where the pool has a mixed layout."""
+
+
+@record
+class ProfileSlots:
+    """Slots of one MIG profile."""
+
+    profile: Annotated[str, Field(max_length=63)]
+    """As the driver spells it, such as 1g.10gb+me."""
+    slots: Annotated[int, Field(ge=1, le=SLOTS_MAX)]
+    """How many."""
 
 
 @record
@@ -70,6 +84,8 @@ class Published:
     """Hash of the settings that concern this card; changes only when this card's offer does."""
     slots: Annotated[int, Field(ge=0, le=SLOTS_MAX)]
     """Slots offered."""
+    profiles: Annotated[tuple[ProfileSlots, ...] | None, Field(max_length=PROFILES_MAX), Atomic] = None
+    """Those slots by MIG profile, where the pool has a mixed layout."""
 
 
 @record
@@ -86,6 +102,8 @@ class Allocation:
     """Name of the container."""
     slots: Annotated[int, Field(ge=1, le=SLOTS_MAX)]
     """Slots that the container holds."""
+    profile: Annotated[str | None, Field(max_length=63)] = None
+    """MIG profile of those slots, where the pool has a mixed layout."""
 
 
 @record

@@ -25,6 +25,8 @@ MPS_CLIENTS_MAX = 48
 """Clients that one MPS server of NVIDIA's serves on a card."""
 MPS_MEMORY = "^(Equal|[1-9][0-9]{0,6}(Mi|Gi))$"
 MPS_THREADS = "^(Equal|([1-9][0-9]?|100)%)$"
+MIG_INSTANCES_MAX = 8
+"""More than any known card holds."""
 RANGE = "^[0-9]{1,4}(-[0-9]{1,4})?$"
 """Positions, as `0` or `0-3`."""
 RANGE_RULES = rules(
@@ -145,6 +147,16 @@ class MpsShares:
 
 
 @record
+class MIGShare:
+    """Instances of one profile on each card."""
+
+    profile: Annotated[str, Field(pattern=MIG_PROFILE)]
+    """MIG profile, such as 1g.10gb."""
+    count: Annotated[int, Field(ge=1, le=MIG_INSTANCES_MAX)]
+    """Instances of it on each card."""
+
+
+@record
 class AllocationSpec:
     """How a card is handed out. Blocks of other modes are ignored."""
 
@@ -153,7 +165,9 @@ class AllocationSpec:
     max_devices_per_node: Annotated[int | None, Field(ge=1)] = None
     """Most cards of one node."""
     mig_profile: Annotated[str | None, Field(pattern=MIG_PROFILE)] = None
-    """MIG profile, such as 1g.10gb; required in mode MIG."""
+    """MIG profile, such as 1g.10gb, of which each card has as many as fit; mode MIG requires it, or migLayout."""
+    mig_layout: Annotated[tuple[MIGShare, ...], Field(max_length=MIG_INSTANCES_MAX), map_list("profile")] = ()
+    """A mixed layout: so many of several profiles on each card; pods ask for `gpu.deckhouse.io/<pool>.<profile>`."""
     time_slice: TimeSlice | None = None
     """Settings of mode TimeSlice."""
     mps: MpsShares | None = None
@@ -392,6 +406,7 @@ class GPUPool(KubeObject):
     """Observed state."""
 
 
+_IS_NOT_MIG = "!has(self.spec.allocation) || !has(self.spec.allocation.mode) || self.spec.allocation.mode != 'MIG'"
 POOL_RULES = rules(
     (
         f"self.metadata.name.size() <= {names.POOL_NAME_MAX}"
@@ -415,8 +430,15 @@ POOL_RULES = rules(
         " MIG: mig-partition, TimeSlice: timeslice, MPS: mps); leave it out to get that",
     ),
     (
-        "!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
-        " || self.spec.allocation.mode != 'MIG' || has(self.spec.allocation.migProfile)",
-        f"{names.INVALID_MIG_PROFILE}: mode MIG needs spec.allocation.migProfile, such as 1g.10gb",
+        f"{_IS_NOT_MIG} || has(self.spec.allocation.migProfile)"
+        " || (has(self.spec.allocation.migLayout) && self.spec.allocation.migLayout.size() > 0)",
+        f"{names.INVALID_MIG_PROFILE}: mode MIG needs spec.allocation.migProfile, such as 1g.10gb,"
+        " or spec.allocation.migLayout",
+    ),
+    (
+        f"{_IS_NOT_MIG} || !has(self.spec.allocation.migProfile)"
+        " || !has(self.spec.allocation.migLayout) || self.spec.allocation.migLayout.size() == 0",
+        f"{names.INVALID_MIG_PROFILE}: spec.allocation.migProfile fills a card with one profile, and"
+        " spec.allocation.migLayout counts several: give one of the two",
     ),
 )

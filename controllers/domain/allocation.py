@@ -6,12 +6,16 @@ modes are ignored, so a change of these reconfigures nothing.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from controllers.api.gpupool import AllocationSpec, MpsShares, TimeSlice
+from controllers.api.gpupool import AllocationSpec, MIGShare, MpsShares, TimeSlice
 from controllers.domain import mig
+from controllers.domain.request import suffix_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
 
@@ -24,7 +28,8 @@ def layout(allocation: AllocationSpec) -> AllocationSpec:
         case "MPS":
             return AllocationSpec(mode="MPS", mps=allocation.mps or MpsShares())
         case "MIG":
-            return AllocationSpec(mode="MIG", mig_profile=allocation.mig_profile)
+            shares = (MIGShare(profile=name, count=count) for name, count in profiles_of(allocation).items())
+            return AllocationSpec(mode="MIG", mig_profile=allocation.mig_profile, mig_layout=tuple(shares))
         case _:
             return AllocationSpec()
 
@@ -45,16 +50,58 @@ def is_applied(pool: GPUPool) -> bool:
     return told is not None and layout(told) == wanted(pool)
 
 
-def slots_under(device: GPUDevice | None, allocation: AllocationSpec) -> int:
-    """Slots that a card has under an allocation, whatever its plugin offers now; 0 where it cannot be divided so."""
+def profiles_of(allocation: AllocationSpec) -> Mapping[str, int]:
+    """The mixed layout of an allocation: instances of each profile (in the driver's spelling) on each card, sorted.
+
+    Empty where all slots of a card are alike.
+    """
+    asked = division_of(allocation)
+    return dict(asked.instances) if asked is not None else {}
+
+
+def suffixes(pool: str, allocation: AllocationSpec) -> tuple[str, ...]:
+    """What stands after `gpu.deckhouse.io/` in each resource under which a pool's cards are offered."""
+    return tuple(suffix_for(pool, profile) for profile in offered_profiles(allocation))
+
+
+def offered_profiles(allocation: AllocationSpec) -> tuple[str | None, ...]:
+    """The profiles of a mixed layout, each with a resource of its own; None alone where the pool has one resource."""
+    return tuple(profiles_of(allocation)) or (None,)
+
+
+def division_of(allocation: AllocationSpec) -> mig.Division | None:
+    """How an allocation asks for cards to be divided; None in other modes than MIG."""
+    if allocation.mode != "MIG":
+        return None
+    return _division(allocation.mig_profile or "", allocation.mig_layout)
+
+
+@lru_cache(maxsize=256)
+def _division(profile: str, shares: tuple[MIGShare, ...]) -> mig.Division:
+    """The same for every card of a pool, and asked for each."""
+    return mig.mixed((share.profile, share.count) for share in shares) if shares else mig.Division(profile)
+
+
+def mig_key(allocation: AllocationSpec) -> str:
+    """The key of a pool's spec that says how cards are divided by MIG."""
+    return "spec.allocation.migLayout" if allocation.mig_layout else "spec.allocation.migProfile"
+
+
+def slots_under(device: GPUDevice | None, allocation: AllocationSpec, profile: str | None = None) -> int:
+    """Slots that a card has under an allocation, whatever its plugin offers now; 0 where it cannot be divided so.
+
+    `profile`: of this one alone, in a mixed layout.
+    """
     match allocation.mode:
         case "TimeSlice":
             return (allocation.time_slice or TimeSlice()).max_slices_per_device
         case "MPS":
             return (allocation.mps or MpsShares()).clients
         case "MIG":
-            card = mig.card_of(device) if device is not None else None
-            return mig.slots_of(card, allocation.mig_profile or "").count if card is not None else 0
+            found = divided(device, allocation)
+            if not isinstance(found, mig.CardLayout):
+                return 0
+            return sum(found.instances.values()) if profile is None else found.instances.get(profile, 0)
         case _:
             return 1
 
@@ -66,12 +113,15 @@ def is_shared(allocation: AllocationSpec) -> bool:
 
 def explain_mig_mismatch(pool: GPUPool, device: GPUDevice) -> str | None:
     """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
-    allocation = pool.spec.allocation
-    card = mig.card_of(device) if allocation.mode == "MIG" else None
-    if card is None:
-        return None
-    slots = mig.slots_of(card, allocation.mig_profile or "")
-    return f"{slots.reason}: {slots.message}" if slots.profile is None else None
+    found = divided(device, pool.spec.allocation)
+    return str(found) if isinstance(found, mig.Misfit) else None
+
+
+def divided(device: GPUDevice | None, allocation: AllocationSpec) -> mig.CardLayout | mig.Misfit | None:
+    """How a card is to be divided in mode MIG, or why it cannot be; None in other modes, and where it is not known."""
+    asked = division_of(allocation)
+    card = mig.card_of(device) if device is not None and asked is not None else None
+    return mig.divide(card, asked) if card is not None and asked is not None else None
 
 
 def spelled(allocation: AllocationSpec) -> str:
@@ -83,6 +133,6 @@ def spelled(allocation: AllocationSpec) -> str:
             shares = allocation.mps or MpsShares()
             return f"MPS ({shares.clients} clients a card, memory {shares.memory}, threads {shares.threads})"
         case "MIG":
-            return f"MIG ({allocation.mig_profile})"
+            return f"MIG ({division_of(allocation)})"
         case _:
             return allocation.mode

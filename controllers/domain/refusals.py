@@ -61,6 +61,7 @@ _CLOSED: Final = (names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED)
 
 POOL_ABSENT: Final = Refusal((names.POOL_NOT_FOUND,), "there is no GPUPool {pool!r}, ")
 POOL_DELETED: Final = Refusal((names.POOL_NOT_FOUND,), "GPUPool {pool} is being deleted ")
+RESOURCE_ABSENT: Final = Refusal((names.POOL_NOT_FOUND,), "GPUPool {pool} has no resource {resource}: ")
 SEVERAL_POOLS: Final = Refusal((names.MIXED_POOL_REQUEST,), "the pod asks for cards of {count} pools ")
 NOT_ALLOWED: Final = Refusal(
     (names.ACCESS_DENIED,), "namespace {namespace} (ServiceAccount {account}) may not use GPUPool {pool};"
@@ -94,6 +95,7 @@ WAITING_LIMIT: Final = Refusal(
 REFUSALS: Final = (
     POOL_ABSENT,
     POOL_DELETED,
+    RESOURCE_ABSENT,
     SEVERAL_POOLS,
     NOT_ALLOWED,
     MODULE_NAMESPACE,

@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.catalogue import canonical_profile
 from controllers.domain.quantities import LONGEST, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from controllers.api.kube import Container, Pod, PodSpec
 
@@ -27,10 +28,39 @@ _DIGITS = 18  # Kubernetes' own limit is that of 64 bits
 
 @dataclass(frozen=True, slots=True)
 class PoolRequest:
-    """How many slots of which pool a pod asks for."""
+    """How many slots of which pool a pod asks for, and of which MIG profile where the pool has a mixed layout."""
 
     pool: str
     units: int
+    profile: str | None = None
+    """As the driver spells it."""
+
+    @property
+    def suffix(self) -> str:
+        """What it asks for after `gpu.deckhouse.io/`."""
+        return suffix_for(self.pool, self.profile)
+
+
+def suffix_for(pool: str, profile: str | None = None) -> str:
+    """What stands after `gpu.deckhouse.io/` in the resource of a pool, or of one profile of its mixed layout.
+
+    A pool's name has no dot, so the first one ends it; a resource's name has no plus sign: `mixed.1g.10gb.me`.
+    """
+    return pool if profile is None else f"{pool}.{profile.replace('+', '.')}"
+
+
+def pool_of(suffix: str) -> str:
+    """The pool of what stands after `gpu.deckhouse.io/` in a resource: the one way from a resource to its pool."""
+    return suffix.partition(".")[0]
+
+
+def profile_of(suffix: str) -> str | None:
+    """The MIG profile that it names, in the driver's spelling; None where it names the pool alone.
+
+    What is no profile stays as it is written: nobody offers it.
+    """
+    named = suffix.partition(".")[2]
+    return (canonical_profile(named) or named) if named else None
 
 
 def whole(quantity: str | int) -> int:
@@ -53,7 +83,7 @@ _known = lru_cache(maxsize=1024)(whole)
 
 
 def _asks(container: Container) -> dict[str, int]:
-    """Pools and units of one container; extended resources have limits equal to requests."""
+    """Suffixes (`suffix_for`) and units of one container; extended resources have limits equal to requests."""
     requests, limits = container.resources.requests, container.resources.limits
     merged = {**requests, **limits} if requests and limits else limits or requests
     if not merged:
@@ -64,12 +94,13 @@ def _asks(container: Container) -> dict[str, int]:
 
 def pools_named(spec: PodSpec) -> list[str]:
     """Every pool that the pod names, also with quantity 0; raises ValueError."""
-    return sorted({pool for container in (*spec.init_containers, *spec.containers) for pool in _asks(container)})
+    containers = (*spec.init_containers, *spec.containers)
+    return sorted({pool_of(suffix) for container in containers for suffix in _asks(container)})
 
 
 def effective(spec: PodSpec) -> dict[str, int]:
-    """Units by pool that the pod needs at once; pools of which it needs none are left out."""
-    return {pool: units for pool, units in at_once(spec, _asks).items() if units > 0}
+    """Units by suffix (`suffix_for`) that the pod needs at once; those of which it needs none are left out."""
+    return {suffix: units for suffix, units in at_once(spec, _asks).items() if units > 0}
 
 
 def at_once(spec: PodSpec, asks: Callable[[Container], dict[str, int]]) -> dict[str, int]:
@@ -90,7 +121,7 @@ def at_once(spec: PodSpec, asks: Callable[[Container], dict[str, int]]) -> dict[
 
 
 def lasting(spec: PodSpec) -> dict[str, int]:
-    """Units by pool of containers and sidecars together: these run on, and kubelet's PodResources tells of them alone.
+    """Units by suffix of containers and sidecars together: these run on, and PodResources tells of them alone.
 
     What an ordinary init container had beyond that, kubelet keeps for the pod and never tells (kubernetes
     pkg/kubelet/apis/podresources/server_v1.go, List; pkg/kubelet/cm/devicemanager/manager.go, Allocate).
@@ -121,31 +152,46 @@ def pools_of(pod: Pod) -> frozenset[str]:
     The webhook leaves no difference between the two. A pod that came by another way, such as a resize before that was
     refused, asks without the label, or for a pool more.
     """
-    try:
-        asked = effective(pod.spec)
-    except ValueError:
-        asked = {}
+    asked = {pool_of(suffix) for suffix in suffixes_of(pod)}
     label = pod.metadata.labels.get(names.LABEL_POOL)
     return frozenset([*asked, label] if label else asked)
 
 
-def units_of(pod: Pod, pool: str) -> int:
-    """Units of a pool that a stored pod needs; 0 where its quantities cannot be read."""
+def suffixes_of(pod: Pod) -> dict[str, int]:
+    """Units by suffix (`suffix_for`) that a stored pod needs; none where its quantities cannot be read."""
     spec = pod.spec
     try:
-        if not spec.init_containers and len(spec.containers) == 1:
-            return _asks(spec.containers[0]).get(pool, 0)  # nearly all
-        return effective(spec).get(pool, 0)
+        if not spec.init_containers and len(spec.containers) == 1:  # nearly all
+            return {suffix: units for suffix, units in _asks(spec.containers[0]).items() if units > 0}
+        return effective(spec)
     except ValueError:
-        return 0
+        return {}
+
+
+def suffix_of(pod: Pod, pool: str) -> str:
+    """The suffix of a pool's resource that a stored pod asks for; the pool's name where it asks for none."""
+    return min((suffix for suffix in suffixes_of(pod) if pool_of(suffix) == pool), default=pool)
+
+
+def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:
+    """Units of a pool that a stored pod needs; 0 where its quantities cannot be read.
+
+    `profile`: of this one alone, in a mixed layout; else of whichever.
+    """
+    asked = suffixes_of(pod)
+    return _of_pool(asked, pool) if profile is None else asked.get(suffix_for(pool, profile), 0)
 
 
 def lasting_of(pod: Pod, pool: str) -> int:
     """Units of a pool of which kubelet tells, of a stored pod; 0 where its quantities cannot be read."""
     try:
-        return lasting(pod.spec).get(pool, 0)
+        return _of_pool(lasting(pod.spec), pool)
     except ValueError:
         return 0
+
+
+def _of_pool(asked: Mapping[str, int], pool: str) -> int:
+    return sum(units for suffix, units in asked.items() if pool_of(suffix) == pool)
 
 
 def needs(pod: Pod) -> int:

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from controllers.api import formerly, names
 from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
-from controllers.domain.allocation import slots_under
+from controllers.domain.allocation import slots_under, suffixes
 from controllers.domain.lifecycle import live
-from controllers.domain.request import units_of, whole
+from controllers.domain.request import suffix_for, units_of, whole
 from controllers.domain.taints import keeps_off
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from controllers.api.gpudevice import GPUDevice, Offer
+    from controllers.api.gpudevice import GPUDevice, Offer, Published
     from controllers.api.gpupool import AllocationSpec, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.api.meta import Condition
@@ -121,14 +121,21 @@ class NodeSlots:
         return free if self.allocatable is None else max(0, min(free, self.allocatable - taken))
 
 
-def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:
-    """Slots of a card under the layout that its pool's nodes are configured for.
+def slots_of(device: GPUDevice, allocation: AllocationSpec, profile: str | None = None) -> int:
+    """Slots of a card under the layout that its pool's nodes are configured for; of one profile, where one is named.
 
     Never more than its plugin offers, nor than the layout has: a plugin that is behind may still offer the card as
     it was before a reconfiguration, and nobody is to be admitted to what is about to go.
     """
-    intended, published = slots_under(device, allocation), device.status.published
-    return intended if published is None else min(intended, published.slots)
+    intended, published = slots_under(device, allocation, profile), device.status.published
+    return intended if published is None else min(intended, offered_slots(published, profile))
+
+
+def offered_slots(published: Published, profile: str | None = None) -> int:
+    """Slots that a card's plugin offers; of one profile, where one is named."""
+    if profile is None:
+        return published.slots
+    return sum(each.slots for each in published.profiles or () if each.profile == profile)
 
 
 def blocked_by(device: GPUDevice) -> Condition | None:
@@ -187,7 +194,9 @@ def reported(cards: Iterable[GPUDevice]) -> Counter[tuple[str | None, str]]:
     return told
 
 
-def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _given(
+    cards: Iterable[GPUDevice], allocation: AllocationSpec, profile: str | None
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Slots that kubelet has given, by card and by the pod's uid: of no card more than it can have; and what is beyond.
 
     That is by the pod's uid: where a pod is bound there it does hold the slot, and no card of ours has it.
@@ -197,8 +206,11 @@ def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Coun
     beyond: Counter[str] = Counter()
     for card in cards:
         published = card.status.published
-        room = max(slots_under(card, allocation), published.slots if published is not None else 0)
+        offered = offered_slots(published, profile) if published is not None else 0
+        room = max(slots_under(card, allocation, profile), offered)
         for taken in card.status.allocations:
+            if not is_of(profile, taken.profile):
+                continue
             counted = min(taken.slots, room - used[card.name])
             used[card.name] += counted
             told[taken.pod_uid] += counted
@@ -216,8 +228,11 @@ def account(
     allocation: AllocationSpec,
     now: float,
     tolerated: Collection[Toleration] = (),
+    profile: str | None = None,
 ) -> NodeSlots:
     """Count one node. `devices`: the pool's cards there; `pods`: the pool's pods bound there.
+
+    `profile`: count the slots of this one alone, in a mixed layout: they are given and promised apart from the others.
 
     `tolerated` is what the pool's pods tolerate (`taints.tolerations`): a node that is closed to them gives nothing.
     Pods bound elsewhere may be among them: what was reserved for them here is reserved no more.
@@ -226,18 +241,22 @@ def account(
     placed = [pod for pod in pods if pod.node is not None]
     bound = [pod for pod in placed if pod.node == node_name and not pod.finished]
     requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in placed} - {None}
-    sizes = {card.name: slots_of(card, allocation) for card in cards}
-    used, told, beyond = _given(cards, allocation)
+    sizes = {card.name: slots_of(card, allocation, profile) for card in cards}
+    used, told, beyond = _given(cards, allocation, profile)
     overflow = 0
     for pod in sorted(bound, key=lambda pod: pod.key):
-        lacking = max(0, units_of(pod, pool) - told[pod.metadata.uid])
+        lacking = max(0, units_of(pod, pool, profile) - told[pod.metadata.uid])
         cut = min(lacking, beyond[pod.metadata.uid])
         overflow += cut
         if lacking > cut:
             overflow += _place(pod, lacking - cut, cards, sizes, used)
     given = node is not None and gives(node) and keeps_off(node, tolerated) is None
     reserved = {
-        card.name: sum(r.slots for r in card.status.reservations if live(r, now) and r.request_id not in requests)
+        card.name: sum(
+            r.slots
+            for r in card.status.reservations
+            if live(r, now) and r.request_id not in requests and is_of(profile, r.profile)
+        )
         if card.status.reservations
         else 0
         for card in cards
@@ -249,16 +268,22 @@ def account(
             for card in cards
         ),
         overflow,
-        _allocatable(pool, node),
+        _allocatable(pool, profile, node, allocation),
     )
 
 
-def _allocatable(pool: str, node: Node | None) -> int | None:
-    """What the Node shows of a pool's resource: 0 where it shows others alone; None where it shows nothing at all."""
+def is_of(profile: str | None, said: str | None) -> bool:
+    """Whether slots that are `said` to be of a profile count where one is asked about; None asks about all."""
+    return profile is None or said == profile
+
+
+def _allocatable(pool: str, profile: str | None, node: Node | None, allocation: AllocationSpec) -> int | None:
+    """What the Node shows of a pool's resources: 0 where it shows others alone; None where it shows nothing at all."""
     if node is None or not node.status.allocatable:
         return None
+    found = suffixes(pool, allocation) if profile is None else (suffix_for(pool, profile),)
     try:
-        return whole(node.status.allocatable.get(names.resource_name(pool), 0))
+        return sum(whole(node.status.allocatable.get(names.resource_name(suffix), 0)) for suffix in found)
     except ValueError:
         return 0
 

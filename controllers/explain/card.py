@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING
 from controllers.api.conditions import find as condition
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
+from controllers.domain.request import suffix_for
 from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
 from controllers.explain.cures import cure
@@ -98,7 +100,12 @@ def _place(seen: CardSeen) -> Iterator[Finding]:
         yield Finding("note", "The node's device plugin does not offer the card now")
     elif home is not None and status.published is not None:
         slots = status.published.slots
-        text = f"The node's device plugin offers it as {home.resource}, {slots} slot{'' if slots == 1 else 's'}"
+        by_profile = (
+            f"{names.resource_name(suffix_for(home.name, each.profile))} ({each.slots})"
+            for each in status.published.profiles or ()
+        )
+        resources = listed(by_profile) or home.resource
+        text = f"The node's device plugin offers it as {resources}, {slots} slot{'' if slots == 1 else 's'}"
         yield Finding("good", text)
     if home is not None and named != home.name:
         to = f"its annotation now names {named}" if named else "its annotation was removed"

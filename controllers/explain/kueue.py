@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
+from controllers.domain.allocation import applied, profiles_of
+from controllers.domain.request import suffix_for
 from controllers.domain.taints import wanted
 from controllers.explain.faults import UsageError
 
@@ -32,14 +34,26 @@ def kueue_objects(pool: GPUPool) -> list[dict[str, Any]]:
         raise UsageError(
             f"GPUPool {pool.name} has no figures yet, so there is no quota to tell: try again in a moment."
         )
-    name, resource = f"gpu-{pool.name}", names.resource_name(pool.name)
+    name = f"gpu-{pool.name}"
     flavor: dict[str, Any] = {"nodeLabels": {names.pool_node_label(pool.name): "true"}}
     if tolerations := [_toleration(taint) for taint in wanted(pool)][:TOLERATIONS_MAX]:
         flavor["tolerations"] = tolerations
-    quota = {"name": resource, "nominalQuota": max(0, capacity.total - capacity.unavailable)}
-    group = {"coveredResources": [resource], "flavors": [{"name": name, "resources": [quota]}]}
+    quotas = [
+        {"name": names.resource_name(suffix), "nominalQuota": slots}
+        for suffix, slots in _slots(pool, max(0, capacity.total - capacity.unavailable)).items()
+    ]
+    group = {"coveredResources": [quota["name"] for quota in quotas], "flavors": [{"name": name, "resources": quotas}]}
     queue = {"namespaceSelector": _namespaces(pool), "resourceGroups": [group]}
     return [_object("ResourceFlavor", name, flavor), _object("ClusterQueue", name, queue)]
+
+
+def _slots(pool: GPUPool, slots: int) -> dict[str, int]:
+    """The pool's slots by the suffix of their resource; each card of a mixed layout has as many of each profile."""
+    layout = profiles_of(applied(pool))
+    if not layout:
+        return {pool.name: slots}
+    cards = slots // sum(layout.values())
+    return {suffix_for(pool.name, profile): count * cards for profile, count in layout.items()}
 
 
 def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

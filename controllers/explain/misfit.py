@@ -9,6 +9,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.node_fit import Demand, PodConstraints, node_fits, unmet
 from controllers.domain.request import units_of
 from controllers.domain.slots import slots_of
+from controllers.domain.verdict.pod import asked_profile
 from controllers.domain.wording import listed
 from controllers.explain.words import counted
 
@@ -27,10 +28,10 @@ _WORDS: Final[dict[Demand, str]] = {
 
 def explain_misfit(seen: QueueSeen, pod: TenantPod) -> str:
     """What keeps the pod from each node that is large enough; empty where a node could take it, or none is known."""
-    totals: Counter[str] = Counter()
+    totals, profile = Counter[str](), asked_profile(pod, seen.pool.name)
     for device in seen.members:
         if device.status.node_name in seen.nodes:
-            totals[device.status.node_name or ""] += slots_of(device, applied(seen.pool))
+            totals[device.status.node_name or ""] += slots_of(device, applied(seen.pool), profile)
     units = units_of(pod, seen.pool.name)
     if not totals:
         return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.queue.gates import is_queued
-from controllers.domain.request import effective
+from controllers.domain.request import pool_of, suffixes_of
 from controllers.explain import bound, pending, queued
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.queue import Queue
@@ -55,10 +55,10 @@ class PodSeen:
 
 def pools_of(pod: SeenPod) -> dict[str, int]:
     """Pools and units that the pod asks for; empty where it asks for none, or in a way nobody can read."""
-    try:
-        return effective(pod.spec)
-    except ValueError:
-        return {}
+    asked: dict[str, int] = {}
+    for suffix, units in suffixes_of(pod).items():
+        asked[pool_of(suffix)] = asked.get(pool_of(suffix), 0) + units
+    return asked
 
 
 def explained(seen: PodSeen) -> Explanation:

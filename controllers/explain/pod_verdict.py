@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
-from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
+from controllers.domain.verdict.pod import asked_by, asked_profile, cards_of, pod_verdict
 from controllers.domain.verdict.records import Kept
 from controllers.domain.verdict.summary import summarize
 from controllers.explain.records import SeenPod, Unreadable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.tenant import TenantPod
     from controllers.api.whole_pod import WholePod
+    from controllers.domain.verdict.pool_cards import NodeCards
     from controllers.domain.verdict.records import NodeVerdict, PodVerdict, Summary
     from controllers.explain.queue import Queue
     from controllers.explain.queue_order import QueueSeen
@@ -36,7 +37,7 @@ def verdict_of(seen: QueueSeen, queue: Queue, pod: TenantPod, nodes: Iterable[No
     """
     if isinstance(seen.nodes_read, Unreadable):
         return None
-    cards = cards_of(seen, kept_before(queue, pod), seen.now, queue.slots)
+    cards = _cards(seen, queue, pod)
     asked = asked_by(pod, seen.pool.name, seen.tolerated)
     return pod_verdict(seen, cards, asked, nodes=nodes, since=_since(seen), now=seen.now)
 
@@ -45,8 +46,14 @@ def numbers_of(seen: QueueSeen, queue: Queue, pod: TenantPod) -> Summary | None:
     """The same in numbers alone."""
     if isinstance(seen.nodes_read, Unreadable):
         return None
-    cards = cards_of(seen, kept_before(queue, pod), seen.now, queue.slots)
+    cards = _cards(seen, queue, pod)
     return summarize(cards, asked_by(pod, seen.pool.name, seen.tolerated), seen.now)
+
+
+def _cards(seen: QueueSeen, queue: Queue, pod: TenantPod) -> dict[str, NodeCards]:
+    """The pool's cards as they are for pods that ask for the same profile, where it has a mixed layout."""
+    profile = asked_profile(pod, seen.pool.name)
+    return cards_of(seen, kept_before(queue, pod), seen.now, queue.slots.get(profile), profile)
 
 
 def node_verdicts(
@@ -82,9 +89,9 @@ def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
     own = queue.of(pod.key)
     if own is None or not is_queued(pod):
         return {}
-    found = {node: Kept(slots) for node, slots in queue.before.items()}
+    found = {node: Kept(slots) for node, slots in queue.before.get(own.profile, {}).items()}
     for each in queue.waiters:
-        if each.position is None or each.node is None or each.key == pod.key:
+        if each.position is None or each.node is None or each.key == pod.key or each.profile != own.profile:
             continue
         if own.position is not None and each.position >= own.position:
             continue

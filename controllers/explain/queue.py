@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.queue.policy import policy_of
-from controllers.domain.request import units_of
+from controllers.domain.request import profile_of, suffix_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,6 +47,8 @@ class Waiter:
     node: str | None = None
     node_use: NodeUse | None = None
     """What the node is to it: free slots of it are kept for the pod, are enough for it now, or are reserved for it."""
+    profile: str | None = None
+    """MIG profile of its slots, in a pool of a mixed layout."""
 
     @property
     def key(self) -> str:
@@ -71,12 +73,13 @@ class Queue:
     """Slots that pods of a namespace have or are promised."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """The most that a namespace may have, of those whose pods wait."""
-    before: Mapping[str, int] = field(default_factory=dict)
-    """Free slots by node that pods get before the queue: those that were admitted, and nothing is reserved for."""
+    before: Mapping[str | None, Mapping[str, int]] = field(default_factory=dict)
+    """Free slots that pods get before the queue, by MIG profile and node: pods that were admitted, and nothing is
+    reserved for. The profile is None but in a mixed layout."""
     reserved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By key of a waiter that has some reservations and needs more: slots by node, which count for it already."""
-    slots: Mapping[str, NodeSlots] = field(default_factory=dict, compare=False, repr=False)
-    """What it was computed from: the nodes on which something may be free."""
+    slots: Mapping[str | None, Mapping[str, NodeSlots]] = field(default_factory=dict, compare=False, repr=False)
+    """What it was computed from, by profile: the nodes on which something may be free."""
     limitations: tuple[str, ...] = ()
     """Why something is not known, a sentence each."""
 
@@ -98,6 +101,7 @@ def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
         namespace=meta.namespace or "",
         pod=meta.name,
         units=units_of(pod, pool),
+        profile=profile_of(suffix_of(pod, pool)),
         priority=pod.spec.priority or 0,
         since=meta.creation_timestamp,
         reason=reason,

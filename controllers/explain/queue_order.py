@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.settings import AdmissionSettings, SchedulingSettings
 from controllers.domain import waiting
+from controllers.domain.allocation import applied, offered_profiles
 from controllers.domain.lifecycle import live
 from controllers.domain.placement.choice import policy_of as placement_of
 from controllers.domain.queue.entry import queue_entry
@@ -99,13 +100,16 @@ def computed(seen: QueueSeen) -> Queue:
         for member in entry.members
         if member.request_id in by_request
     }
-    slots = node_slots(seen, seen.now)
-    walk, before = (None, {}) if isinstance(seen.nodes_read, Unreadable) else _walk(seen, slots)
+    profiles = dict.fromkeys([*offered_profiles(applied(seen.pool)), *(entry.profile for entry in entries)])
+    slots = {profile: node_slots(seen, seen.now, profile) for profile in profiles}
+    walks, before = dict[str | None, Walk](), dict[str | None, dict[str, int]]()
+    for profile in () if isinstance(seen.nodes_read, Unreadable) else profiles:
+        walks[profile], before[profile] = _walk(seen, slots[profile], profile)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
     ranked = in_order(entries, used, policy_of(seen.pool))
     waiters = [
         *(_waiter_reserved(seen, pods[key], node) for key, node in promised.items()),
-        *_placed(seen, walk, ranked, pods),
+        *_placed(seen, walks, ranked, pods),
         *(waiter(pods[key], pool, outside[key]) for key in sorted(outside, key=lambda key: _age(pods[key]))),
     ]
     return Queue(
@@ -129,13 +133,13 @@ def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
 
 
 def _placed(
-    seen: QueueSeen, walk: Walk | None, ranked: Iterable[Ranked], pods: Mapping[str, TenantPod]
+    seen: QueueSeen, walks: Mapping[str | None, Walk], ranked: Iterable[Ranked], pods: Mapping[str, TenantPod]
 ) -> Iterable[Waiter]:
     """The entries at their places."""
     is_open, ahead = reserves_now(seen.pool), 0
     for at, each in enumerate(ranked, start=1):
         found = Decision(each.entry, outcome="OverLimit" if each.over_limit else "Waiting")
-        if walk is not None and is_open:
+        if (walk := walks.get(each.entry.profile)) is not None and is_open:
             found = walk.decide(each)
         nodes = {member.key: placement.node for member, placement in found.placements}
         for member in each.entry.members:
@@ -149,7 +153,7 @@ def _placed(
         ahead += 0 if found.outcome in PASSED else each.entry.units
 
 
-def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots]) -> tuple[Walk, dict[str, int]]:
+def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots], profile: str | None) -> tuple[Walk, dict[str, int]]:
     """What a round of gpupool-controller would walk the queue with, and what of it goes to pods before the queue.
 
     Where the module's settings choose the strategy, which not everybody may read, the usual one is taken: it decides
@@ -164,9 +168,10 @@ def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots]) -> tuple[Walk, dict[s
         share=1.0,
     )
     for pod in _before_the_queue(seen):
-        rooms.take(pod)
+        if pod.profile == profile:
+            rooms.take(pod)
     left = rooms.left()
-    there = capacities(seen, slots, left)
+    there = capacities(seen, slots, left, profile=profile)
     placement = placement_of(seen.pool, SchedulingSettings())
     before = {name: gone for name, each in slots.items() if (gone := each.free - left.get(name, 0)) > 0}
     return Walk(seen.pool.name, there, policy_of(seen.pool), placement, seen.now), before

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from controllers.api import names
 from controllers.api.conditions import NUMBERS, UNASSIGNED_DEVICE, find
 from controllers.api.gpupool import UNIT_OF_MODE
-from controllers.domain.allocation import applied
+from controllers.domain.allocation import applied, suffixes
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, issuable, slots_of
@@ -40,15 +40,15 @@ class StatusCollector(Collector):
     def _info(self) -> Metric:
         info = InfoMetricFamily(
             "gpupool",
-            "A pool's mode and unit, and its resource as kube-state-metrics spells it.",
+            "A pool's mode and unit, and each of its resources as kube-state-metrics spells it.",
             labels=["pool"],
         )
         for pool in self._world.pools:
-            resource = re.sub(r"\W", "_", names.resource_name(pool.name))
             allocation = pool.spec.allocation
-            info.add_metric(
-                [pool.name], {"mode": allocation.mode, "unit": UNIT_OF_MODE[allocation.mode], "resource": resource}
-            )
+            about = {"mode": allocation.mode, "unit": UNIT_OF_MODE[allocation.mode]}
+            for suffix in suffixes(pool.name, applied(pool)):
+                resource = re.sub(r"\W", "_", names.resource_name(suffix))
+                info.add_metric([pool.name], about | {"resource": resource})
         return info
 
     def _conditions(self) -> Metric:

@@ -30,7 +30,7 @@ from controllers.gpupool.caches import (
     Caches,
 )
 from controllers.gpupool.membership.candidates import candidates_on
-from controllers.gpupool.mig.layout import desired_profile
+from controllers.gpupool.mig.layout import desired_division
 from controllers.gpupool.nearness import PodCards
 from controllers.gpupool.node.taints import ObservedTaints
 from controllers.gpupool.operands.device_plugin import cards_in
@@ -236,7 +236,7 @@ class World(Caches):
         config = self._layout_config(node)
         homes = {d.status.pool_ref.name for d in devices if d.status.pool_ref is not None}
         pools = [pool for name in homes if (pool := self.pools.get(name)) is not None]
-        if config is None and all(desired_profile(pool) is None for pool in pools):
+        if config is None and all(desired_division(pool) is None for pool in pools):
             return None
         here = {d.status.inventory_id or "" for d in devices}
         lists = [cards_in(found) & here for name in homes for found in self.configs.by(BY_POOL, name)]

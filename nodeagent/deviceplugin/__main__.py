@@ -22,7 +22,6 @@ from nodeagent.deviceplugin.devices.allocate import AUTO, STRATEGIES
 from nodeagent.deviceplugin.kubelet import Sockets
 from nodeagent.deviceplugin.plugin import Caches, Intervals, Plugin
 from nodeagent.deviceplugin.scanner import NodeScanner
-from nodeagent.deviceplugin.session import Sessions
 from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.paths import add_path_flags, add_timing, host_paths, seconds
 from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
@@ -124,8 +123,16 @@ async def wire(process: Process) -> None:
     sockets = Sockets(args.plugin_dir, args.pool)
     sockets.claim()
     looking = make_scanner(args)
+
+    async def read() -> str:
+        return await _runtime(process)
+
+    async def runtime() -> None:
+        await looking.learn_runtime(read)
+        looking.rescan()
+
     plugin = Plugin(
-        args.pool,
+        sockets,
         Caches(
             config.follow(process, args.pool, node),
             process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={node}")),
@@ -136,17 +143,10 @@ async def wire(process: Process) -> None:
         args.pod_resources,
         args.device_strategy,
         Intervals(args.check_period, args.report_period),
+        runtime,
     )
-
-    async def read() -> str:
-        return await _runtime(process)
-
-    async def runtime() -> None:
-        await looking.learn_runtime(read)
-        looking.rescan()
-
+    sessions = plugin.resources
     process.health.stall_interval = STALL_INTERVAL
-    sessions = Sessions(sockets, plugin.service, args.check_period, before=runtime, decided=plugin.decided)
     process.health.check("kubelet has the list of devices", lambda: sessions.listening)
     process.health.check("kubelet tells what containers hold", lambda: plugin.reported)
 

@@ -49,11 +49,13 @@ class Sockets:
 
     folder: Path
     pool: str
+    suffix: str = ""
+    """What stands after `gpu.deckhouse.io/` in the resource, where that is not the pool alone."""
 
     @property
     def own(self) -> Path:
-        """The plugin's socket."""
-        return self.folder / f"{self.pool}.sock"
+        """The plugin's socket of the resource."""
+        return self.folder / f"{self.suffix or self.pool}.sock"
 
     @property
     def kubelet(self) -> Path:
@@ -111,7 +113,7 @@ async def register(sockets: Sockets) -> None:
     request = pb.RegisterRequest(
         version=API_VERSION,
         endpoint=sockets.own.name,
-        resource_name=names.resource_name(sockets.pool),
+        resource_name=names.resource_name(sockets.suffix or sockets.pool),
         options=pb.DevicePluginOptions(get_preferred_allocation_available=True),
     )
     await _call(sockets.kubelet, REGISTER, request, pb.Empty)

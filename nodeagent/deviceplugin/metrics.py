@@ -5,7 +5,10 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 DEVICES = Gauge("gpu_device_plugin_devices", "Devices in kubelet's list, by health.", ["health"])
-STREAMS = Gauge("gpu_device_plugin_streams", "Kubelet's open ListAndWatch streams: 1 where all is well.")
+STREAMS = Gauge(
+    "gpu_device_plugin_streams",
+    "Kubelet's open ListAndWatch streams: 1 for each resource of the pool where all is well.",
+)
 REGISTRATIONS = Counter("gpu_device_plugin_registrations_total", "Registrations with kubelet, by result.", ["result"])
 ALLOCATIONS = Counter("gpu_device_plugin_allocations_total", "Containers for which kubelet asked.", ["result"])
 ALLOCATE_SECONDS = Histogram(

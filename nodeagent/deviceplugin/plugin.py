@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,10 +24,11 @@ from nodeagent.deviceplugin.devices.allocate import AllocationContext
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Holdings, NodeScan
 from nodeagent.deviceplugin.kubelet import KubeletUnavailable, holdings
+from nodeagent.deviceplugin.resources import Resources
 from nodeagent.deviceplugin.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from controllers.api.gpudevice import GPUDevice
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
     from nodeagent.deviceplugin.devices.allocate import ContainerDevices
-    from nodeagent.deviceplugin.devices.records import ForeignUsage
+    from nodeagent.deviceplugin.devices.records import ForeignUsage, Listed
+    from nodeagent.deviceplugin.kubelet import Sockets
     from nodeagent.deviceplugin.scanner import NodeScanner
 
 log = structlog.get_logger()
@@ -68,13 +71,15 @@ class Intervals:
 class Plugin:
     """The work of the process."""
 
-    pool: str
+    sockets: Sockets
     caches: Caches
     scanner: NodeScanner
     executor: Executor
     pod_resources: Path
     strategy: str
     intervals: Intervals
+    before_registration: Callable[[], Awaitable[None]]
+    """Awaited before kubelet is told of a resource."""
     last_scan: NodeScan = field(default_factory=NodeScan, init=False)
     reported: bool = field(default=False, init=False)
     """Whether kubelet's answer about its containers is known and recent."""
@@ -88,11 +93,18 @@ class Plugin:
         """Connect the parts; nothing is done before `run`."""
         self.decided = asyncio.Event()
         """Set once there is a list."""
-        self.service = Service(self._preferred, self._allocate, self._after_allocate)
+        self.pool = self.sockets.pool
+        self.resources = Resources(
+            self.sockets, self._service, self.intervals.check, before=self.before_registration, decided=self.decided
+        )
         self._controller = Controller("device-plugin", self._pass, workers=1)
         self.caches.configmaps.subscribe(lambda _old, _new: self.enqueue())
         self.caches.cards.subscribe(lambda _old, _new: self.enqueue())
         self.caches.pods.subscribe(lambda _old, _new: self._ask_kubelet())
+
+    def _service(self, suffix: str) -> Service:
+        """The service of one resource of the pool."""
+        return Service(partial(self._preferred, suffix), partial(self._allocate, suffix), self._after_allocate)
 
     def enqueue(self) -> None:
         """Ask for a pass."""
@@ -144,7 +156,7 @@ class Plugin:
         """Make list and objects what they are to be, by one desired offer and one scan in all its steps."""
         asked, seen = self._desired_offer(), self.last_scan
         cards = list(self.caches.cards)
-        await self.service.show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)))
+        await self._show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)), asked)
         self.decided.set()
         # Before a card is offered anew kubelet is asked anew: what it said last may be half a minute old.
         self._stale |= any(offers.is_coming(card, asked) for card in cards)
@@ -153,11 +165,14 @@ class Plugin:
         basis = decide.Basis(self.pool, asked, seen, held, {pod.key: pod for pod in self.caches.pods})
         foreign = decide.foreign(cards, basis)
         _count(cards, basis, foreign)
-        await self.service.show(offers.listing(self.pool, cards, asked, seen, foreign))
+        await self._show(offers.listing(self.pool, cards, asked, seen, foreign), asked)
         await self.executor.execute(decide.writes(cards, basis, foreign))
-        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
+        await self._show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign), asked)
         # Last of all: a card that is to lose its daemon is offered to nobody by now, and the cluster knows.
         await self.scanner.want_daemons(decide.daemons(list(self.caches.cards), basis, time.time()))
+
+    async def _show(self, listing: Sequence[Listed], asked: DesiredOffer) -> None:
+        await self.resources.show(listing, offers.suffixes(self.pool, asked, listing))
 
     def _desired_offer(self) -> DesiredOffer:
         asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
@@ -198,15 +213,15 @@ class Plugin:
             self._again.cancel()
         self._again = loop.call_at(when, self._ask_kubelet)
 
-    def _preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
-        cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
-        waiting = preferred_allocation.claims(self.pool, cards, self.caches.pods, self._held.ours)
+    def _preferred(self, suffix: str, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        cards, listed = list(self.caches.cards), {device.id: device for device in self.resources.listing(suffix)}
+        waiting = preferred_allocation.claims(suffix, cards, self.caches.pods, self._held.ours)
         return preferred_allocation.preferred(
             available, must, size, listed, claims=waiting, places=near.locations(cards)
         )
 
-    def _allocate(self, ids: Sequence[str]) -> ContainerDevices:
-        ground = AllocationContext(self.pool, {device.id: device for device in self.service.listing})
+    def _allocate(self, suffix: str, ids: Sequence[str]) -> ContainerDevices:
+        ground = AllocationContext(suffix, {device.id: device for device in self.resources.listing(suffix)})
         return allocate.container_devices(ids, ground, self.last_scan, self.strategy)
 
     def _after_allocate(self) -> None:

@@ -106,8 +106,6 @@ class Service:
             return
         self.listing = listing
         healthy = sum(device.healthy for device in listing)
-        metrics.DEVICES.labels(HEALTHY).set(healthy)
-        metrics.DEVICES.labels(UNHEALTHY).set(len(listing) - healthy)
         log.info("the list for kubelet", devices=len(listing), healthy=healthy)
         async with self._changed:
             self._version += 1
@@ -121,7 +119,7 @@ class Service:
         self._started += 1
         number = self._started
         self._sent[number] = -1
-        metrics.STREAMS.set(self.streams)
+        metrics.STREAMS.inc()
         log.info("kubelet listens", stream=number)
         try:
             while True:
@@ -133,7 +131,7 @@ class Service:
                     await self._changed.wait_for(lambda: self._version > version)  # noqa: B023 - awaited at once
         finally:
             self._sent.pop(number, None)
-            metrics.STREAMS.set(self.streams)
+            metrics.STREAMS.dec()
             log.info("kubelet has stopped listening", stream=number)
 
     async def _options(self, _: pb.Empty, __: Any) -> pb.DevicePluginOptions:

@@ -37,14 +37,16 @@ class Sessions:
         *,
         before: Callable[[], Awaitable[None]],
         decided: asyncio.Event,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare; `check`: seconds between two looks at the sockets; `before` each registration is awaited.
 
-        There is no registration before it is `decided` what the list is: an empty one would take from
-        kubelet, for a while, what it has.
+        `is_wanted`: whether kubelet is to know the resource; where not, the socket is there all the same. There is no
+        registration before it is `decided` what the list is: an empty one would take from kubelet, for a while, what
+        it has.
         """
         self._sockets, self._service, self._check = sockets, service, check
-        self._before, self._decided = before, decided
+        self._before, self._decided, self._is_wanted = before, decided, is_wanted
         self.serving = asyncio.Event()
         """Set once the pool's socket has been ours."""
         self._registered: tuple[int, int] | None = None
@@ -70,8 +72,11 @@ class Sessions:
     async def _session(self) -> None:
         self.serving.set()
         while self._service.placed:
-            if self._decided.is_set():
+            if self._decided.is_set() and self._is_wanted():
                 await self._register_where_due()
+            elif self._decided.is_set() and self._registered is not None:
+                log.info("the resource is offered no more; its socket is made anew", pool=self._sockets.pool)
+                return  # kubelet lets go of a resource whose socket is closed
             await asyncio.sleep(self._check)
         log.info("the pool's socket was removed, as kubelet does when it starts; serving anew")
 
@@ -92,6 +97,6 @@ class Sessions:
             self._next_try = now + self._retry
             return
         metrics.REGISTRATIONS.labels("ok").inc()
-        log.info("registered with kubelet", pool=self._sockets.pool)
+        log.info("registered with kubelet", pool=self._sockets.pool, socket=self._sockets.own.name)
         self._registered, self._registered_at = kubelet, now
         self._retry, self._next_try, self._why = self._check, float("-inf"), ""

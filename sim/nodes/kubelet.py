@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.domain import near
-from controllers.domain.request import effective, lasting, whole
+from controllers.domain.request import effective, lasting, profile_of, suffixes_of, whole
 from controllers.domain.slots import named_devices
 from nodeagent.deviceplugin.devices import offers, preferred_allocation
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ContainerHolding
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from controllers.api.kube import Container, Pod
     from nodeagent.deviceplugin.devices.records import Listed
 
-Given = Counter[tuple[str, str, str]]
-"""Slots by card, pod uid and container."""
+Given = Counter[tuple[str, str, str, str]]
+"""Slots by card, pod uid, container and suffix."""
 Lists = Mapping[str, Sequence["Listed"]]
-"""What the plugins list, by pool."""
+"""What the plugins list, by what stands after `gpu.deckhouse.io/` in the resource (`suffix`)."""
 UNTOLD: Final = ""
 """In the place of a container's name: ordinary init containers, of which PodResources does not tell."""
 
@@ -38,27 +38,27 @@ def asks(pod: Pod) -> bool:
 
 
 def demands(pod: Pod) -> dict[tuple[str, str], int]:
-    """Slots by pool and container, of those that PodResources tells: containers and sidecars."""
+    """Slots by suffix and container, of those that PodResources tells: containers and sidecars."""
     try:
         need = lasting(pod.spec)
     except ValueError:
         return {}
     sidecars = (container for container in pod.spec.init_containers if container.restart_policy == "Always")
     told = (*sidecars, *pod.spec.containers)
-    return {(pool, c.name): slots for pool in need for c in told if (slots := _slots(c, pool))}
+    return {(suffix, c.name): slots for suffix in need for c in told if (slots := _slots(c, suffix))}
 
 
 def untold(pod: Pod) -> dict[tuple[str, str], int]:
-    """Slots by pool that ordinary init containers had beyond that: the pod keeps them, and nobody is told of it."""
+    """Slots by suffix that ordinary init containers had beyond that: the pod keeps them, and nobody is told of it."""
     try:
         need, told = effective(pod.spec), lasting(pod.spec)
     except ValueError:
         return {}
-    return {(pool, UNTOLD): total - told.get(pool, 0) for pool, total in need.items() if total > told.get(pool, 0)}
+    return {(each, UNTOLD): total - told.get(each, 0) for each, total in need.items() if total > told.get(each, 0)}
 
 
-def _slots(container: Container, pool: str) -> int:
-    key, resources = api.resource_name(pool), container.resources
+def _slots(container: Container, suffix: str) -> int:
+    key, resources = api.resource_name(suffix), container.resources
     return whole(resources.limits.get(key, resources.requests.get(key, 0)))
 
 
@@ -74,7 +74,8 @@ def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) ->
     for card in cards:
         for taken in card.status.allocations:
             if taken.pod_uid in living:
-                given[card.name, taken.pod_uid, taken.container] += taken.slots
+                suffix = _suffix_of(living[taken.pod_uid], taken.profile)
+                given[card.name, taken.pod_uid, taken.container, suffix] += taken.slots
     running = [pod for pod in living.values() if pod.status.phase == "Running"]
     running.sort(key=lambda pod: (pod.metadata.creation_timestamp, pod.key))
     node = _Node(cards, living, lists, given)
@@ -87,10 +88,15 @@ def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) ->
     return node.held()
 
 
+def _suffix_of(pod: Pod, profile: str | None) -> str:
+    """By which of the resources that it asks for a pod has slots of a profile."""
+    return min((suffix for suffix in suffixes_of(pod) if profile_of(suffix) == profile), default="")
+
+
 def _is_served(pod: Pod, given: Given) -> bool:
     """Whether kubelet has given a pod its cards before."""
     has = Counter[str]()
-    for (_, owner, part), slots in given.items():
+    for (_, owner, part, _suffix), slots in given.items():
         if owner == pod.metadata.uid:
             has[part] += slots
     return all(has[container] >= slots for (_, container), slots in demands(pod).items())
@@ -103,21 +109,21 @@ class _Node:
         self._cards, self._pods, self._lists, self._given = cards, pods, lists, given
 
     def serve(self, pod: Pod, asked: Mapping[tuple[str, str], int]) -> None:
-        """Give a pod what it lacks of what is `asked`, by pool and container."""
+        """Give a pod what it lacks of what is `asked`, by suffix and container."""
         uid = pod.metadata.uid
-        for (pool, container), slots in asked.items():
-            has = sum(n for (_, owner, part), n in self._given.items() if (owner, part) == (uid, container))
-            listed = {device.id: device for device in self._lists.get(pool, ())} if has < slots else {}
+        for (suffix, container), slots in asked.items():
+            has = sum(n for (_, owner, part, _), n in self._given.items() if (owner, part) == (uid, container))
+            listed = {device.id: device for device in self._lists.get(suffix, ())} if has < slots else {}
             if not listed:
                 continue
-            claims = self._own(pod) if container == UNTOLD else self._claims(pool)
-            places, free = near.locations(self._cards), tuple(self._free(listed.values()))
+            claims = self._own(pod) if container == UNTOLD else self._claims(suffix)
+            places, free = near.locations(self._cards), tuple(self._free(suffix, listed.values()))
             for id_ in preferred_allocation.preferred(free, (), slots - has, listed, claims=claims, places=places):
-                self._given[listed[id_].card, uid, container] += 1
+                self._given[listed[id_].card, uid, container, suffix] += 1
 
-    def _claims(self, pool: str) -> tuple[preferred_allocation.Claim, ...]:
+    def _claims(self, suffix: str) -> tuple[preferred_allocation.Claim, ...]:
         """Whom the plugin expects, since kubelet does not say for which pod it asks."""
-        return preferred_allocation.claims(pool, self._cards, self._pods.values(), self.held())
+        return preferred_allocation.claims(suffix, self._cards, self._pods.values(), self.held())
 
     def _own(self, pod: Pod) -> tuple[preferred_allocation.Claim, ...]:
         """The cards that are the pod's own: what its init containers were given of them is remembered nowhere."""
@@ -125,11 +131,11 @@ class _Node:
         cards = tuple(by_id[name] for name in named_devices(pod) if name in by_id)
         return (preferred_allocation.Claim(cards, frozenset(range(1, len(cards) + 1))),)
 
-    def _free(self, listed: Iterable[Listed]) -> Iterator[str]:
-        """Ids of what is well and given to nobody: of a card as many less as containers have of it."""
+    def _free(self, suffix: str, listed: Iterable[Listed]) -> Iterator[str]:
+        """Ids of what is well and given to nobody: of a card as many less as containers have of it by that resource."""
         taken = Counter[str]()
-        for (card, _, _), slots in self._given.items():
-            taken[card] += slots
+        for (card, _, _, kind), slots in self._given.items():
+            taken[card] += slots if kind == suffix else 0
         for device in listed:
             if taken[device.card] > 0:
                 taken[device.card] -= 1
@@ -145,15 +151,16 @@ class _Node:
                 self._pods[uid].name,
                 container,
                 tuple(f"{uuids[card]}{SEPARATOR}{number}" for number in range(slots)),
+                api.resource_name(suffix),
             )
-            for (card, uid, container), slots in self._given.items()
+            for (card, uid, container, suffix), slots in self._given.items()
             if slots and container != UNTOLD
         )
 
 
 def allocatable(lists: Lists) -> dict[str, int]:
     """The extended resources of a node with these lists: what is well in them."""
-    return {api.resource_name(pool): sum(device.healthy for device in listed) for pool, listed in lists.items()}
+    return {api.resource_name(suffix): sum(device.healthy for device in listed) for suffix, listed in lists.items()}
 
 
 def resources_patch(present: Mapping[str, str], wanted: Mapping[str, int]) -> dict[str, str | None]:

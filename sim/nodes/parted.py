@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from controllers.domain.catalogue import model
+from controllers.domain.catalogue import geometry, model
 from controllers.domain.mig import DISABLED, CardLayout
+from controllers.domain.mig.placement import places
 from controllers.domain.pci import place
 from nodeagent.mig.tools import Outcome, is_busy
 
@@ -122,4 +123,10 @@ def _refusal(machine: Machine, address: str, wanted: CardLayout) -> str:
     if card is None:
         return f"there is no card {address}"
     unknown = sorted(wanted.instances.keys() - set(card.mig_profiles))
-    return f"card {address} has no profile {', '.join(unknown)}" if unknown else ""
+    if unknown:
+        return f"card {address} has no profile {', '.join(unknown)}"
+    known = model(card.vendor, card.device)
+    cut = geometry(known.geometry) if known is not None and known.geometry is not None else None
+    if cut is not None and places(cut, wanted.instances) is None:
+        return f"card {address}: Insufficient Resources for {dict(wanted.instances)}"
+    return ""

@@ -55,7 +55,7 @@ def users(devices: Iterable[GPUDevice], pods: Mapping[str, AnyPod], resources: f
             continue
         for taken in device.status.allocations:
             pod = pods.get(taken.pod_uid)
-            asked = {pool for pool, name in kubelet.demands(pod) if name == taken.container} if pod else set()
-            if resources & {api.resource_name(pool) for pool in asked}:
+            asked = {suffix for suffix, name in kubelet.demands(pod) if name == taken.container} if pod else set()
+            if resources & {api.resource_name(suffix) for suffix in asked}:
                 found[hardware.pci.address] = User(taken.namespace, taken.pod, taken.container)
     return found

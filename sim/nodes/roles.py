@@ -215,6 +215,11 @@ def _as_they_are(states: Mapping[str, mps.States], pool: str) -> dict[str, Wante
 def _lists(
     cards: Sequence[GPUDevice], situations: Mapping[str, tuple[DesiredOffer, NodeScan]]
 ) -> dict[str, tuple[Listed, ...]]:
-    """What the plugins list, by pool."""
+    """What the plugins list, by what stands after `gpu.deckhouse.io/` in the resource."""
     taken = offers.reported(cards)
-    return {pool: offers.listing(pool, cards, *situation, taken) for pool, situation in situations.items()}
+    found: dict[str, tuple[Listed, ...]] = {}
+    for pool, (asked, seen) in situations.items():
+        listing = offers.listing(pool, cards, asked, seen, taken)
+        for suffix in offers.suffixes(pool, asked, listing):
+            found[suffix] = tuple(device for device in listing if device.suffix == suffix)
+    return found

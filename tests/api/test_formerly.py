@@ -9,10 +9,11 @@ from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus
 from controllers.api.gpupool import AllocationSpec, GPUPool, GPUPoolSpec, GPUPoolStatus
 from controllers.api.meta import Condition
 from controllers.bootstrap.phases import PHASES
+from controllers.domain.mig import Division
 from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.position import is_lost
 from controllers.domain.slots import offer_of
-from controllers.gpupool.mig.layout import desired_profile
+from controllers.gpupool.mig.layout import desired_division
 
 
 def said(kind: str, status: str, reason: str) -> Condition:
@@ -44,8 +45,10 @@ def test_a_pool_of_the_version_before_is_where_its_maintenance_says(reason: str,
 
 
 def test_the_layout_goes_by_the_phase_and_not_by_its_reason() -> None:
-    assert desired_profile(pool(said("Maintenance", "True", "WaitingForPods"), phase="Rebuilding")) == "2g.20gb"
-    assert desired_profile(pool(said("Maintenance", "True", "Rebuilding"), phase="Draining")) == "1g.10gb"
+    assert desired_division(pool(said("Maintenance", "True", "WaitingForPods"), phase="Rebuilding")) == Division(
+        "2g.20gb"
+    )
+    assert desired_division(pool(said("Maintenance", "True", "Rebuilding"), phase="Draining")) == Division("1g.10gb")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.domain import mig
+from controllers.domain.request import pool_of, suffix_for
 from controllers.runtime.errors import ApiError
 from sim.nodes import names as sim
 from tests.kit.waiting import PATIENCE
@@ -230,6 +231,59 @@ async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(m
     await people.offered(pool, 2)
     await until(people, pool, "False", "AsExpected")
     await people.settled(pool, (2, 0, 0, 2))
+    await people.retire(pool)
+
+
+def offers(people: People, pool: str) -> dict[str, int]:
+    """What the Nodes show of a pool's resources, by what stands behind the prefix, where it is not nothing."""
+    found: dict[str, int] = {}
+    for node in people.view.nodes:
+        for key, count in node.status.allocatable.items():
+            suffix = key.removeprefix(names.PREFIX)
+            if key.startswith(names.PREFIX) and pool_of(suffix) == pool and int(count):
+                found[suffix] = found.get(suffix, 0) + int(count)
+    return found
+
+
+async def test_pods_get_instances_of_the_profile_that_they_ask_for(modes: People) -> None:
+    people, pool = modes, "mixed"
+    _, card = await one_card(people, pool)
+    by_count = sorted(card.offered, key=lambda each: mig.slots_of(card, each).count)
+    small = by_count[-1]
+    large = next(
+        each
+        for each in by_count
+        if isinstance(mig.divide(card, mig.mixed([(small, 2), (each, 1)])), mig.CardLayout) and each != small
+    )
+    layout = [{"profile": small, "count": 2}, {"profile": large, "count": 1}]
+    two, one = suffix_for(pool, small), suffix_for(pool, large)
+
+    await ask(people, pool, {"mode": "MIG", "migLayout": layout})
+    await people.view.until(
+        lambda: offers(people, pool) == {two: 2, one: 1}, PATIENCE, lambda: str(offers(people, pool))
+    )
+    await people.settled(pool, (3, 0, 0, 3))
+    assert f"GPUPool {pool} has no resource" in await people.refused("plain", TEAM, pool)
+
+    for name, suffix in (("s1", two), ("l1", one), ("s2", two)):
+        await people.pod(name, TEAM, suffix)
+    await people.running(TEAM, 3)
+    await people.settled(pool, (3, 3, 0, 0))
+
+    def holders() -> list[tuple[str, str | None]]:
+        (found,) = people.cards(pool)
+        return sorted((taken.pod, taken.profile) for taken in found.status.allocations)
+
+    expected = [("l1", large), ("s1", small), ("s2", small)]
+    await people.view.until(lambda: holders() == expected, PATIENCE, lambda: str(holders()))
+    assert "InsufficientCapacity" in await people.refused("l2", TEAM, one)
+    await people.remove(resources.POD, "s1", TEAM)
+    await people.settled(pool, (3, 2, 0, 1))
+    assert "InsufficientCapacity" in await people.refused("l2", TEAM, one), "what is free is of another profile"
+
+    await gone(people)
+    await ask(people, pool, {"mode": "Exclusive", "migLayout": None})
+    await people.offered(pool, 1)
     await people.retire(pool)
 
 

@@ -209,5 +209,10 @@ def test_what_is_asked_for_behind_the_webhooks_back_is_refused(marked: harness.K
             answer = marked.create(f"{PODS}?dryRun=All", pod("late", marks=True, **parts))
             assert answer.code == 403, parts
             assert "asks for gpu.deckhouse.io/b, which gpu-admission-webhook did not see" in answer.message
+    # A pool of a mixed layout has a resource for each profile; a pod asks for one of them.
+    for profiles, code in ((["a.1g.10gb"], 201), (["ab.1g.10gb"], 403), (["a.1g.10gb", "a.3g.40gb"], 403)):
+        mixed = [{**container(resources=asking(pool=suffix)), "name": f"c{at}"} for at, suffix in enumerate(profiles)]
+        answer = marked.create(f"{PODS}?dryRun=All", pod("late", marks=True, containers=mixed))
+        assert answer.code == code, (profiles, answer.message)
     last = pod("late", marks=True, containers=[container(resources=asking("3"))], initContainers=[INIT])
     assert marked.create(f"{PODS}?dryRun=All", last).code == 201

@@ -48,9 +48,11 @@ def over_share() -> Any:
 
 going = world.pool(POOL)
 going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+MIXED = world.pool(POOL, allocation={"mode": "MIG", "migLayout": [{"profile": "1g.10gb", "count": 2}]})
 EVERY: dict[str, tuple[refusals.Refusal, Any, str, str]] = {
     "absent": (refusals.POOL_ABSENT, lambda: refused(None), POOL, ""),
     "deleted": (refusals.POOL_DELETED, lambda: refused(going), POOL, ""),
+    "no resource": (refusals.RESOURCE_ABSENT, lambda: refused(MIXED), POOL, ""),
     "two pools": (refusals.SEVERAL_POOLS, of_two_pools, "", ""),
     "not allowed": (refusals.NOT_ALLOWED, lambda: refused(world.pool(POOL, access={"namespaces": ["x"]})), POOL, ""),
     "our namespace": (

@@ -14,11 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.allocation import applied
+from controllers.domain.allocation import applied, offered_profiles
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.placement.capacity import node_capacity
-from controllers.domain.request import pools_of
+from controllers.domain.request import pool_of, pools_of, profile_of
 from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
 from webhook import metrics
@@ -47,10 +47,10 @@ class Snapshot:
     def __init__(self, stores: Stores, settings: Callable[[], Settings]) -> None:
         """Follow the stores."""
         self._stores, self._settings = stores, settings
-        self._capacities: dict[str, dict[str, NodeCapacity]] = defaultdict(dict)
+        self._capacities: dict[str, dict[str | None, dict[str, NodeCapacity]]] = defaultdict(dict)
         self._until: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
-        self._in_flight: dict[str, dict[str, int]] = defaultdict(dict)
+        self._in_flight: dict[str | None, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         self._unseen = UnseenReservations(stores.devices, stores.pods)
         self._pending = PendingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
         self._tolerations = PoolTolerations(stores.pools, stores.devices, stores.nodes)
@@ -60,26 +60,32 @@ class Snapshot:
         stores.nodes.subscribe(self._node_changed)
         stores.pools.subscribe(self._pool_changed)
 
-    def view(self, pool: str, namespace: str, now: float) -> View:
-        """What a pool can give, for a pod of that namespace; nothing where the pool is not there."""
+    def view(self, suffix: str, namespace: str, now: float) -> View:
+        """What a pool can give, for a pod of that namespace; nothing where the pool is not there.
+
+        `suffix`: what the pod asks for after `gpu.deckhouse.io/`: of a mixed layout only one profile counts.
+        """
+        pool, profile = pool_of(suffix), profile_of(suffix)
         found = self._stores.pools.get(pool)
+        pending = self._pending.of(pool, now, passed_over(found, now) if found else ())
         queued, of_namespace = self._pending.queued(pool, namespace)
         return View(
             unseen=self._unseen.count(namespace, now),
-            capacities=self._up_to_date(found, now) if found else (),
+            capacities=self._up_to_date(found, profile, now) if found else (),
             settings=self._settings(),
             tolerated=self._tolerations.of(found) if found else (),
             unseen_history=self._unseen.history(namespace, pool, now),
-            pending=self._pending.of(pool, now, passed_over(found, now) if found else ()),
+            pending=tuple(pod for pod in pending if pod.profile == profile),
             queued=queued,
             queued_of_namespace=of_namespace,
         )
 
-    def track_in_flight(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
+    def track_in_flight(self, request_id: str, placement: Placement, namespace: str, suffix: str) -> None:
         """Take slots off what is free until `untrack_in_flight`; they are for a pod of that namespace."""
-        self._unseen.write_started(namespace, request_id, pool, sum(share.slots for share in placement.shares))
+        units, profile = sum(share.slots for share in placement.shares), profile_of(suffix)
+        self._unseen.write_started(namespace, request_id, pool_of(suffix), units)
         for share in placement.shares:
-            self._in_flight[share.device.name][request_id] = share.slots
+            self._in_flight[profile][share.device.name][request_id] = share.slots
             self._mark_dirty(share.device)
 
     def untrack_in_flight(self, request_id: str, placement: Placement, namespace: str) -> None:
@@ -87,23 +93,25 @@ class Snapshot:
         self._unseen.write_finished(namespace, request_id)
         for share in placement.shares:
             name = share.device.name
-            self._in_flight[name].pop(request_id, None)
-            if not self._in_flight[name]:
-                del self._in_flight[name]
+            for flying in self._in_flight.values():
+                if name in flying:
+                    flying[name].pop(request_id, None)
+                    if not flying[name]:
+                        del flying[name]
             self._mark_dirty(share.device)
 
     def still_fits(self, device: GPUDevice, reservation: Reservation, taken: int, now: float) -> bool:
         """Whether a reservation that was chosen a moment ago still fits on the card as the caches know it now.
 
-        `taken`: slots of the card that are reserved in the same write. What others of this process have in flight does
-        not count: they write later, and are asked the same then.
+        `taken`: slots of the card, of the same profile, that are reserved in the same write. What others of this
+        process have in flight does not count: they write later, and are asked the same then.
         """
         pool_ref, node = device.status.pool_ref, device.status.node_name or ""
         pool = self._stores.pools.get(pool_ref.name) if pool_ref is not None else None
         if pool is None:
             return False
-        self._up_to_date(pool, now)
-        entry = self._capacities[pool.name].get(node)
+        self._up_to_date(pool, reservation.profile, now)
+        entry = self._capacities[pool.name].get(reservation.profile, {}).get(node)
         if (
             entry is None
             or (card := next((c for c in entry.slots.cards if c.device.name == device.name), None)) is None
@@ -111,7 +119,7 @@ class Snapshot:
             return False
         # Of a request for several cards, those that are not written yet need their room too.
         missing = sum(
-            self._in_flight.get(c.device.name, {}).get(reservation.request_id, 0)
+            self._in_flight[reservation.profile].get(c.device.name, {}).get(reservation.request_id, 0)
             for c in entry.slots.cards
             if all(shown.request_id != reservation.request_id for shown in c.device.status.reservations)
         )
@@ -124,36 +132,40 @@ class Snapshot:
 
     # --- capacities ---------------------------------------------------------------------------
 
-    def _up_to_date(self, pool: GPUPool, now: float) -> tuple[NodeCapacity, ...]:
-        capacities, until, dirty = self._capacities[pool.name], self._until[pool.name], self._dirty[pool.name]
+    def _up_to_date(self, pool: GPUPool, profile: str | None, now: float) -> tuple[NodeCapacity, ...]:
+        until, dirty = self._until[pool.name], self._dirty[pool.name]
         if self._applied_tolerations.get(pool.name) != (tolerated := self._tolerations.of(pool)):
             self._applied_tolerations[pool.name] = tolerated
-            dirty.update(capacities)
+            dirty.update(until)
         dirty.update(node for node, expires in until.items() if expires <= now)
         for node in dirty:
             self._rebuild(pool, node, now)
         dirty.clear()
-        return tuple(capacities.values())
+        return tuple(self._capacities[pool.name].get(profile, {}).values())
 
     def _rebuild(self, pool: GPUPool, node_name: str, now: float) -> None:
         stores = self._stores
         devices = stores.devices.by(BY_POOL_AND_NODE, pool_and_node(pool.name, node_name))
         if not devices:
-            self._capacities[pool.name].pop(node_name, None)
+            for nodes in self._capacities[pool.name].values():
+                nodes.pop(node_name, None)
             self._until[pool.name].pop(node_name, None)
             return
-        node = stores.nodes.get(node_name)
-        slots = account(
-            pool.name,
-            node=node,
-            node_name=node_name,
-            devices=devices,
-            pods=self._pods_of(pool.name, node_name, devices),
-            allocation=applied(pool),
-            now=now,
-            tolerated=self._applied_tolerations[pool.name],
-        )
-        self._capacities[pool.name][node_name] = node_capacity(node, slots, self._in_flight)
+        node, pods = stores.nodes.get(node_name), self._pods_of(pool.name, node_name, devices)
+        for profile in offered_profiles(applied(pool)):
+            slots = account(
+                pool.name,
+                node=node,
+                node_name=node_name,
+                devices=devices,
+                pods=pods,
+                allocation=applied(pool),
+                now=now,
+                tolerated=self._applied_tolerations[pool.name],
+                profile=profile,
+            )
+            capacity = node_capacity(node, slots, self._in_flight[profile])
+            self._capacities[pool.name].setdefault(profile, {})[node_name] = capacity
         self._until[pool.name][node_name] = min(
             (seconds(r.expires_at) for device in devices for r in device.status.reservations if live(r, now)),
             default=inf,
@@ -208,5 +220,6 @@ class Snapshot:
             for kept in (self._capacities, self._until, self._dirty, self._applied_tolerations):
                 kept.pop(pool.name, None)
             metrics.forget(pool.name)
+        self._capacities.pop(pool.name, None)  # it may have other profiles now
         for device in self._stores.devices.by(BY_POOL, pool.name):
             self._mark_dirty(device)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain import refusals
-from controllers.domain.allocation import applied
+from controllers.domain.allocation import applied, offered_profiles, suffixes
 from controllers.domain.pool_lifecycle import last_phase
-from controllers.domain.request import PoolRequest, effective, largest, whole
+from controllers.domain.request import PoolRequest, effective, largest, pool_of, profile_of, whole
 from controllers.domain.wording import listed, short
 from webhook.decision.verdict import INVALID, Denied
 
@@ -40,8 +40,8 @@ def parse_pool_request(spec: PodSpec) -> PoolRequest | Denied | None:
             f"{refusals.SEVERAL_POOLS.begin(count=len(needs))}({found}), and a pod gets cards of one."
             " Ask for one pool in all its containers, or split the pod.",
         )
-    ((pool, units),) = needs.items()
-    return PoolRequest(pool, units)
+    ((suffix, units),) = needs.items()
+    return PoolRequest(pool_of(suffix), units, profile_of(suffix))
 
 
 def _unlimited(spec: PodSpec) -> Denied | None:
@@ -113,7 +113,17 @@ def check_pool_is_open(wanted: PoolRequest, pool: GPUPool | None, known: Iterabl
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
             see = f"kubectl describe gpupool {pool.name}"
             return Denied(error_code, f"{_why_closed(pool, condition)}. {action}: {see}.")
-    return None
+    return _check_profile(wanted, pool)
+
+
+def _check_profile(wanted: PoolRequest, pool: GPUPool) -> Denied | None:
+    """Why the pool has no such resource: one of a mixed layout has one for each profile, every other one alone."""
+    allocation = applied(pool)
+    if wanted.profile in offered_profiles(allocation):
+        return None
+    there = listed(names.resource_name(suffix) for suffix in suffixes(pool.name, allocation))
+    begin = refusals.RESOURCE_ABSENT.begin(pool=pool.name, resource=names.resource_name(short(wanted.suffix)))
+    return Denied(names.POOL_NOT_FOUND, f"{begin}its cards are asked for as {there}.")
 
 
 def _why_closed(pool: GPUPool, condition: Condition) -> str:

@@ -150,7 +150,7 @@ class PodCreationHandler:
         pod = await self._up_to_date(pod, began)
         # A name of its own: what is taken back must never be taken for what the queue reserves.
         request_id = secrets.token_hex(8)
-        view = self._snapshot.view(pod.wanted.pool, pod.request.namespace, time.time())
+        view = self._snapshot.view(pod.wanted.suffix, pod.request.namespace, time.time())
         verdict = decide(pod, view, request_id=request_id, may_reserve=False)
         # Nothing is reserved here: where pods of the pool may not wait any more, this one is to come again.
         return LATE if isinstance(verdict, Placed) else verdict
@@ -162,7 +162,7 @@ class PodCreationHandler:
         for attempt in range(PLACEMENTS_MAX):
             pod = await self._up_to_date(pod, began)
             # Nothing is awaited between the view and what is in flight because of it.
-            view = self._snapshot.view(wanted.pool, request.namespace, time.time())
+            view = self._snapshot.view(wanted.suffix, request.namespace, time.time())
             verdict = decide(pod, view, request_id=request_id, avoid=gone)
             if attempt == 0:
                 metrics.DECISION_SECONDS.observe(began.seconds())
@@ -180,7 +180,7 @@ class PodCreationHandler:
     async def _reserve(self, request: Request, placed: Placed) -> bool:
         """Write the reservations; False on a conflict."""
         before = time.perf_counter()
-        self._snapshot.track_in_flight(placed.request_id, placed.placement, request.namespace, placed.wanted.pool)
+        self._snapshot.track_in_flight(placed.request_id, placed.placement, request.namespace, placed.wanted.suffix)
         try:
             await self._reserver.reserve(request, placed, self._settings().admission.unseen_ttl)
         except Conflict:

@@ -60,6 +60,7 @@ def new_reservation(request: Request, placed: Placed, share: Share, now: float, 
         slots=share.slots,
         since=stamp_exact(now),
         expires_at=stamp_exact(now + ttl),
+        profile=placed.wanted.profile,
     )
 
 

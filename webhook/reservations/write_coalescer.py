@@ -10,6 +10,7 @@ anew.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -130,17 +131,17 @@ class WriteCoalescer:
 
     def _keep_fitting(self, device: GPUDevice | None, batch: Iterable[PendingWrite]) -> list[PendingWrite]:
         """Those that still fit on the card, first come first; the others end."""
-        kept, taken = [], 0
+        kept, taken = list[PendingWrite](), Counter[str | None]()
         for entry in batch:
             if entry.done.done():
                 continue  # its review has given up
             if (
                 device is not None
                 and _is_same_card(device, entry.card)
-                and self._still_fits(device, entry.reservation, taken)
+                and self._still_fits(device, entry.reservation, taken[entry.reservation.profile])
             ):
                 kept.append(entry)
-                taken += entry.reservation.slots
+                taken[entry.reservation.profile] += entry.reservation.slots
             else:
                 why = f"GPUDevice {entry.card.name} was given to somebody else meanwhile"
                 _finish([entry], Conflict(CONFLICT, "Conflict", why))

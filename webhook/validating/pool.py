@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.queue import EVERY_NAMESPACE
 from controllers.domain import taints
-from controllers.domain.allocation import explain_mig_mismatch, layout, spelled, wanted
+from controllers.domain.allocation import (
+    division_of,
+    explain_mig_mismatch,
+    layout,
+    mig_key,
+    profiles_of,
+    spelled,
+    wanted,
+)
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
+from controllers.domain.mig.placement import places
 from controllers.domain.node_fit import REPELLING
 from controllers.domain.position import positions
 from controllers.domain.queue.policy import queue_of
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import AllocationSpec, GPUPool
 
 IN_CATALOGUE = frozenset(profile for geometry in GEOMETRIES.values() for profile in geometry.profiles)
 """Every MIG profile that a known card holds, in the driver's spelling."""
@@ -171,19 +180,40 @@ def _affinity(pool: GPUPool) -> str | None:
 
 def _profile(pool: GPUPool, search: SelectorSearch) -> Denied | None:
     allocation = pool.spec.allocation
-    if allocation.mode != "MIG" or allocation.mig_profile is None:
+    if allocation.mode != "MIG" or (allocation.mig_profile is None and not allocation.mig_layout):
         return None  # a missing one is the CRD's to refuse
-    name = canonical_profile(allocation.mig_profile)
+    named = [share.profile for share in allocation.mig_layout] or [allocation.mig_profile or ""]
+    denied = (_unknown(mig_key(allocation), each, search) for each in named)
+    unknown = next((found for found in denied if found is not None), None)
+    return unknown or _unplaceable(allocation) or _of_members(pool, search)
+
+
+def _unknown(key: str, profile: str, search: SelectorSearch) -> Denied | None:
+    name = canonical_profile(profile)
     if name is not None and (name in IN_CATALOGUE or name in search.profiles):
-        return _of_members(pool, search)
+        return None
     memory = (name or "").partition(".")[2]
     near = sorted(known for known in IN_CATALOGUE if memory and known.partition(".")[2] == memory)
     some = near or sorted(search.profiles) or sorted(IN_CATALOGUE)
     which = "Profiles of that size" if near else "Profiles that cards here offer" if search.profiles else "Known are"
     return Denied(
         names.INVALID_MIG_PROFILE,
-        f"spec.allocation.migProfile is {allocation.mig_profile!r}, and no known card, here or in the catalogue,"
+        f"{key} is {profile!r}, and no known card, here or in the catalogue,"
         f" can be divided so. {which}: {', '.join(some[:COMMON])}. nvidia-smi mig -lgip lists those of a card.",
+    )
+
+
+def _unplaceable(allocation: AllocationSpec) -> Denied | None:
+    """A mixed layout for which no GPU of the catalogue has places; one with profiles that it does not know may fit."""
+    layout = profiles_of(allocation)
+    if not layout or not layout.keys() <= IN_CATALOGUE:
+        return None
+    if any(layout.keys() <= cut.profiles.keys() and places(cut, layout) is not None for cut in GEOMETRIES.values()):
+        return None
+    return Denied(
+        names.INVALID_MIG_PROFILE,
+        f"spec.allocation.migLayout asks each card for {division_of(allocation)}, and no GPU in the catalogue has"
+        " places for that: nvidia-smi mig -lgipp lists those of a card. Ask for fewer instances, or for smaller ones.",
     )
 
 
@@ -193,9 +223,9 @@ def _of_members(pool: GPUPool, search: SelectorSearch) -> Denied | None:
         return None
     return Denied(
         names.INVALID_MIG_PROFILE,
-        f"spec.allocation.migProfile is {pool.spec.allocation.mig_profile!r}, and none of the cards in GPUPool"
-        f" {pool.name} ({search.members}) can be divided so: {search.mig_mismatches[0]}. Name a profile that they hold,"
-        f" or take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
+        f"{mig_key(pool.spec.allocation)} is {str(division_of(pool.spec.allocation))!r}, and none of the cards in"
+        f" GPUPool {pool.name} ({search.members}) can be divided so: {search.mig_mismatches[0]}. Name a profile that"
+        f" they hold, or take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
     )
 
 

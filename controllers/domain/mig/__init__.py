@@ -5,9 +5,11 @@ Nothing here is the pool controller's alone: it stands on `api` and `domain`, an
 
 from controllers.domain.mig.configmap import configmap, read
 from controllers.domain.mig.difference import Change, difference
+from controllers.domain.mig.division import Misfit, divide, mixed
 from controllers.domain.mig.document import document, text
 from controllers.domain.mig.layout import NodeLayout, PlannedCard, plan, was_ours
-from controllers.domain.mig.records import DISABLED, CardLayout, MigCard, card_of
+from controllers.domain.mig.parted_config import PartedConfig, PartedLayout, read_parted
+from controllers.domain.mig.records import DISABLED, CardLayout, Division, MigCard, card_of
 from controllers.domain.mig.slots import CardSlots, slots_of
 
 __all__ = [
@@ -15,15 +17,22 @@ __all__ = [
     "CardLayout",
     "CardSlots",
     "Change",
+    "Division",
     "MigCard",
+    "Misfit",
     "NodeLayout",
+    "PartedConfig",
+    "PartedLayout",
     "PlannedCard",
     "card_of",
     "configmap",
     "difference",
+    "divide",
     "document",
+    "mixed",
     "plan",
     "read",
+    "read_parted",
     "slots_of",
     "text",
     "was_ours",

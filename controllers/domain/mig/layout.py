@@ -1,8 +1,8 @@
 """One MIG layout for a node out of all its pools. Pure.
 
-A card in a MIG pool is to hold as many instances of the pool's profile as fit. A card that left its pool is turned
-back where it was we who turned MIG on, and stays in the layout until that has come true. Every other card is absent
-and never touched.
+A card in a MIG pool is to hold as many instances of the pool's profile as fit, or those of its mixed layout. A card
+that left its pool is turned back where it was we who turned MIG on, and stays in the layout until that has come true.
+Every other card is absent and never touched.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.domain import pci
+from controllers.domain.mig.division import divide
 from controllers.domain.mig.records import DISABLED, CardLayout
-from controllers.domain.mig.slots import slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from controllers.domain.mig.division import Misfit
     from controllers.domain.mig.records import MigCard
-    from controllers.domain.mig.slots import CardSlots
 
 VERSION_LENGTH = 16
 
@@ -81,18 +81,18 @@ def plan(cards: Iterable[MigCard]) -> NodeLayout:
     indexes = {address: index for index, address in enumerate(counted)}
     planned: list[PlannedCard] = []
     for card in everyone:
-        slots = slots_of(card, card.profile) if card.profile is not None else None
-        layout = _layout(card, slots)
-        if layout is not None or (slots is not None and _to_turn_back(card)):
+        asked = divide(card, card.division) if card.division is not None else None
+        layout = _layout(card, asked)
+        if layout is not None or (asked is not None and _to_turn_back(card)):
             index = indexes.get(card.address)
             planned.append(PlannedCard(card.address, card.vendor, card.device, card.uuid, index, layout, card.ours))
     return NodeLayout(tuple(planned))
 
 
-def _layout(card: MigCard, slots: CardSlots | None) -> CardLayout | None:
+def _layout(card: MigCard, asked: CardLayout | Misfit | None) -> CardLayout | None:
     """How the card is to be divided; None where it is not to be touched."""
-    if slots is not None:
-        return CardLayout(True, {slots.profile: slots.count}) if slots.profile else None
+    if asked is not None:
+        return asked if isinstance(asked, CardLayout) else None
     return DISABLED if _to_turn_back(card) else None
 
 
@@ -107,7 +107,7 @@ def was_ours(previous: NodeLayout | None, card: MigCard) -> bool:
     A card that comes to a pool with MIG mode off is ours: we are the ones who turn it on. One that came with it on
     stays as the administrator had it. Another card in the same slot is another card.
     """
-    if card.profile is not None and card.actual == DISABLED:
+    if card.division is not None and card.actual == DISABLED:
         return True
     before = next((c for c in previous.cards if c.address == card.address), None) if previous else None
     return before is not None and before.ours and _same(before, card)

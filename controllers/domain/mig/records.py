@@ -31,6 +31,20 @@ DISABLED = CardLayout(enabled=False)
 
 
 @dataclass(frozen=True, slots=True)
+class Division:
+    """What a pool asks of each of its cards: one of the two."""
+
+    profile: str = ""
+    """The profile of which there are to be as many as fit, in any spelling."""
+    instances: tuple[tuple[str, int], ...] = ()
+    """A mixed layout: profiles in the driver's spelling, sorted, each with how many there are to be."""
+
+    def __str__(self) -> str:
+        """As a message spells it: `1g.10gb`, or `2 × 1g.10gb + 1 × 3g.40gb`."""
+        return " + ".join(f"{count} × {name}" for name, count in self.instances) or self.profile
+
+
+@dataclass(frozen=True, slots=True)
 class MigCard:
     """One card of a node, in a MIG pool or not: those that are not count for the indexes of the others."""
 
@@ -48,8 +62,8 @@ class MigCard:
     """Profiles that the driver offers, in its spelling; empty where it was not asked."""
     actual: CardLayout | None = None
     """How it is divided now; None where nobody has told."""
-    profile: str | None = None
-    """The profile of its pool, in any spelling; None for a card in no MIG pool."""
+    division: Division | None = None
+    """What its pool asks of it; None for a card in no MIG pool."""
     ours: bool = False
     """Whether it was we who turned MIG mode on: only then is it turned off when the card leaves its pool."""
     served: bool = True
@@ -62,7 +76,7 @@ class MigCard:
 
 
 def card_of(
-    device: GPUDevice, *, profile: str | None = None, ours: bool = False, served: bool = True
+    device: GPUDevice, *, division: Division | None = None, ours: bool = False, served: bool = True
 ) -> MigCard | None:
     """The record of a GPUDevice; None for one whose hardware is not known yet."""
     hardware = device.status.hardware
@@ -77,7 +91,7 @@ def card_of(
         capable=mig.capable if mig else None,
         offered=mig.profiles_supported if mig else (),
         actual=_actual(mig) if mig else None,
-        profile=profile,
+        division=division,
         ours=ours,
         served=served,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.gates import waits_for_cards_alone
-from controllers.domain.request import units_of
+from controllers.domain.request import profile_of, suffix_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +27,8 @@ class Member:
     units: int
     """Slots, all of one node."""
     constraints: PodConstraints
+    profile: str | None = None
+    """MIG profile of the slots, in a pool of a mixed layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Entry:
         return members[0].units if len(members) == 1 else sum(member.units for member in members)
 
     @property
+    def profile(self) -> str | None:
+        """MIG profile of its slots, in a pool of a mixed layout: all its pods ask for one."""
+        return self.members[0].profile
+
+    @property
     def age_key(self) -> tuple[str, str]:
         """The order of age: oldest first, then by name."""
         return self.created, self.key
@@ -66,7 +73,7 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
     request = pod.metadata.annotations.get(names.REQUEST_ID)
     if not request or not waits_for_cards_alone(pod):
         return None
-    units = units_of(pod, pool)
+    units, profile = units_of(pod, pool), profile_of(suffix_of(pod, pool))
     if units == 0:
         return None
     return Entry(
@@ -74,7 +81,7 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
         namespace=pod.metadata.namespace or "",
         priority=pod.spec.priority or 0,
         created=pod.metadata.creation_timestamp,
-        members=(Member(pod.key, request, units, PodConstraints.of(pod.spec, tolerated)),),
+        members=(Member(pod.key, request, units, PodConstraints.of(pod.spec, tolerated), profile),),
     )
 
 

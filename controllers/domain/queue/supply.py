@@ -15,7 +15,7 @@ from controllers.domain.allocation import applied, is_applied
 from controllers.domain.lifecycle import live
 from controllers.domain.near import NOTHING_FREE
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
-from controllers.domain.slots import NodeSlots, account, gives, issuable, slots_of
+from controllers.domain.slots import NodeSlots, account, gives, is_of, issuable, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -58,8 +58,8 @@ def reserves_now(pool: GPUPool) -> bool:
     return pool.metadata.deletion_timestamp is None and not closed
 
 
-def node_slots(seen: PoolObjects, now: float) -> dict[str, NodeSlots]:
-    """By name, the nodes on which something may be free."""
+def node_slots(seen: PoolObjects, now: float, profile: str | None = None) -> dict[str, NodeSlots]:
+    """By name, the nodes on which something may be free; of one profile, where one is named."""
     allocation = applied(seen.pool)
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in seen.members:
@@ -81,37 +81,43 @@ def node_slots(seen: PoolObjects, now: float) -> dict[str, NodeSlots]:
             allocation=allocation,
             now=now,
             tolerated=seen.tolerated,
+            profile=profile,
         )
         for name, devices in cards.items()
-        if name in seen.nodes and any(_may_be_free(device, allocation, now) for device in devices)
+        if name in seen.nodes and any(_may_be_free(device, allocation, profile, now) for device in devices)
     }
 
 
-def _may_be_free(device: GPUDevice, allocation: AllocationSpec, now: float) -> bool:
+def _may_be_free(device: GPUDevice, allocation: AllocationSpec, profile: str | None, now: float) -> bool:
     """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
-    taken, size = 0, slots_of(device, allocation)
+    taken, size = 0, slots_of(device, allocation, profile)
     for one in device.status.allocations:
-        taken += one.slots
+        if is_of(profile, one.profile):
+            taken += one.slots
     if taken >= size:
         return False
     for promise in device.status.reservations:
-        if live(promise, now):
+        if is_of(profile, promise.profile) and live(promise, now):
             taken += promise.slots
     return taken < size
 
 
 def capacities(
-    seen: PoolObjects, slots: Mapping[str, NodeSlots], free: Mapping[str, int], written: Collection[str] = ()
+    seen: PoolObjects,
+    slots: Mapping[str, NodeSlots],
+    free: Mapping[str, int],
+    written: Collection[str] = (),
+    profile: str | None = None,
 ) -> Iterator[NodeCapacity]:
     """What each node of the pool has for the queue.
 
     `slots`: those on which something may be free; `free`: what is left of them by node, after pods that come before
-    the queue; `written`: names of cards that are being written, and cannot be given now.
+    the queue; `written`: names of cards that are being written, and cannot be given now; `profile`: what was counted.
     """
     totals: Counter[str] = Counter()
     allocation = applied(seen.pool)
     for device in seen.members:
-        totals[device.status.node_name or ""] += slots_of(device, allocation)
+        totals[device.status.node_name or ""] += slots_of(device, allocation, profile)
     for name, total in totals.items():
         if name in seen.nodes and name not in slots:
             yield NodeCapacity(seen.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, NOTHING_FREE)
@@ -121,12 +127,16 @@ def capacities(
         stale = {
             card.device.name
             for card in here.cards
-            if card.device.name in written
-            or card.reserved != sum(each.slots for each in card.device.status.reservations)
+            if card.device.name in written or card.reserved != reserved_of(card.device, profile)
         }
         if stale:
             (capacity,) = without_cards((capacity,), stale)
         yield replace(capacity, free=min(capacity.free, free.get(name, 0)))
+
+
+def reserved_of(device: GPUDevice, profile: str | None) -> int:
+    """Slots that a card's reservations name, ended ones too; of one profile, where one is named."""
+    return sum(each.slots for each in device.status.reservations if is_of(profile, each.profile))
 
 
 def suffices(seen: PoolObjects, member: Member, reserved: Iterable[tuple[GPUDevice, Reservation]]) -> bool:

@@ -58,6 +58,8 @@ def group_gangs(
             detail = f"all of its {size} pods have cards, or are before this one"
         elif lacking > 0:
             detail = f"{lacking} of its {size} pods are not there yet, or wait for other scheduling gates"
+        elif len(asked := {entry.profile for entry in group}) > 1:
+            detail = f"its pods ask for different MIG profiles ({', '.join(sorted(each or 'none' for each in asked))})"
         else:
             found.append(gang_entry(key[1], group, is_torn=False))
             continue

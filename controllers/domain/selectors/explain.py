@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.record import json_name
-from controllers.domain.allocation import explain_mig_mismatch
+from controllers.domain.allocation import division_of, explain_mig_mismatch, mig_key
 from controllers.domain.catalogue import VENDORS
 from controllers.domain.selectors.match import CHECKS, cautious, given, holds, matches_device
 from controllers.domain.wording import listed
@@ -51,7 +51,7 @@ def explain_mismatch(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str]
     if found is not None:
         return found
     why = explain_mig_mismatch(pool, device)
-    return Mismatch("spec.allocation.migProfile", pool.spec.allocation.mig_profile or "a profile", why) if why else None
+    return Mismatch(mig_key(pool.spec.allocation), f"{division_of(pool.spec.allocation)}", why) if why else None
 
 
 def explain_node_mismatch(pool: GPUPool, labels: Mapping[str, str]) -> Mismatch | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
-from controllers.domain.request import units_of
+from controllers.domain.request import profile_of, suffix_of, units_of
 from controllers.domain.slots import named_devices
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
@@ -31,12 +31,26 @@ def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> As
     return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request)
 
 
+def asked_profile(pod: TenantPod, pool: str) -> str | None:
+    """The MIG profile that a stored pod asks a pool of a mixed layout for; None of others."""
+    return profile_of(suffix_of(pod, pool))
+
+
 def cards_of(
-    seen: PoolObjects, kept: Mapping[str, Kept], now: float, slots: Mapping[str, NodeSlots] | None = None
+    seen: PoolObjects,
+    kept: Mapping[str, Kept],
+    now: float,
+    slots: Mapping[str, NodeSlots] | None = None,
+    profile: str | None = None,
 ) -> dict[str, NodeCards]:
-    """A pool's cards by node. `slots`: the nodes on which something may be free, where they are counted already."""
-    counted = node_slots(seen, now) if slots is None else slots
-    return pool_cards(seen.pool.name, seen.members, seen.nodes, counted, tolerated=seen.tolerated, kept=kept)
+    """A pool's cards by node. `slots`: the nodes on which something may be free, where they are counted already.
+
+    `profile`: what the cards have of this one alone, in a mixed layout.
+    """
+    counted = node_slots(seen, now, profile) if slots is None else slots
+    return pool_cards(
+        seen.pool.name, seen.members, seen.nodes, counted, tolerated=seen.tolerated, kept=kept, profile=profile
+    )
 
 
 def pod_verdict(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
-from controllers.domain.slots import gives, withheld
+from controllers.domain.slots import gives, is_of, withheld
 from controllers.domain.taints import keeps_off, spelled_taint
 from controllers.domain.verdict.nodes import CORDONED
 
@@ -67,11 +67,12 @@ def pool_cards(
     *,
     tolerated: Collection[Toleration],
     kept: Mapping[str, Kept],
+    profile: str | None = None,
 ) -> dict[str, NodeCards]:
     """The cards by node, both by name.
 
     `members`: cards that are looked at, on whichever nodes; `slots`: nodes on which something may be free, counted;
-    `tolerated`: what the pool's pods tolerate; `kept`: by node.
+    `tolerated`: what the pool's pods tolerate; `kept`: by node; `profile`: what was counted, in a mixed layout.
     """
     by_node: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in members:
@@ -86,7 +87,7 @@ def pool_cards(
         known = {card.device.name: card for card in counted.cards} if counted is not None else {}
         for device in sorted(by_node[name], key=_name):
             card = known.get(device.name)
-            seen = _uncounted(device) if card is None else _Counted(card.used, card.slots, card.free)
+            seen = _uncounted(device, profile) if card is None else _Counted(card.used, card.slots, card.free)
             place.total += seen.size
             reason = _reason(device, pool, place, seen)
             place.cards.append(CardState(device, reason, seen.free))
@@ -116,13 +117,13 @@ class _Counted(NamedTuple):
     free: int = 0
 
 
-def _uncounted(device: GPUDevice) -> _Counted:
+def _uncounted(device: GPUDevice, profile: str | None) -> _Counted:
     """A card of which nobody counted more than that nothing is free: it has what is taken of it."""
     used = promised = 0
     for taken in device.status.allocations:
-        used += taken.slots
+        used += taken.slots if is_of(profile, taken.profile) else 0
     for promise in device.status.reservations:
-        promised += promise.slots
+        promised += promise.slots if is_of(profile, promise.profile) else 0
     return _Counted(used, used + promised)
 
 

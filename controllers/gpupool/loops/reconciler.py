@@ -20,7 +20,7 @@ from controllers.gpupool.loops.pod_conditions import PodConditionController
 from controllers.gpupool.loops.pools import PoolController
 from controllers.gpupool.loops.status import StatusController
 from controllers.gpupool.loops.taints import TaintController
-from controllers.gpupool.mig.layout import desired_profile
+from controllers.gpupool.mig.layout import desired_division
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -200,4 +200,4 @@ def _relevant_pool_fields(pool: GPUPool) -> tuple[object, ...]:
 
 def _shared_pool_fields(pool: GPUPool) -> tuple[object, ...]:
     """What other pools' and nodes' decisions read of a pool."""
-    return pool.spec, pool.metadata.deletion_timestamp, pool.status.applied_allocation, desired_profile(pool)
+    return pool.spec, pool.metadata.deletion_timestamp, pool.status.applied_allocation, desired_division(pool)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.domain.allocation import is_applied
+from controllers.domain.allocation import divided, is_applied
 from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
-from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
+from controllers.domain.mig import DISABLED, CardLayout, Misfit
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.mig.cards import is_whole
 from controllers.gpupool.mig.handler import maintenance_since
@@ -63,13 +63,8 @@ def desired_card_layout(device: GPUDevice, layout: AllocationSpec) -> CardLayout
     """How the card is to be partitioned, or why it cannot be; None where that is not known yet."""
     if layout.mode != "MIG":
         return DISABLED
-    card = card_of(device)
-    if card is None:
-        return None
-    slots = slots_of(card, layout.mig_profile or "")
-    if slots.profile is None:
-        return f"{slots.reason}: {slots.message}"
-    return CardLayout(True, {slots.profile: slots.count})
+    found = divided(device, layout)
+    return str(found) if isinstance(found, Misfit) else found
 
 
 def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import CONFIGMAP
-from controllers.domain.allocation import applied, wanted
+from controllers.domain.allocation import applied, division_of, wanted
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import stamp_exact
 from controllers.domain.eligibility import part_of
@@ -33,17 +33,16 @@ from controllers.runtime.plan import Action, Apply, Delete, Precondition, Ref, r
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.domain.mig import MigCard
+    from controllers.domain.mig import Division, MigCard
     from controllers.gpupool.views import ObservedNode
 
 BUILDING = ("Rebuilding", "Halted")
 """Phases of a pool whose cards are to become what its spec asks for."""
 
 
-def desired_profile(pool: GPUPool) -> str | None:
-    """The MIG profile that the pool's cards are to have now; None in other modes."""
-    allocation = wanted(pool) if last_phase(pool) in BUILDING else applied(pool)
-    return allocation.mig_profile if allocation.mode == "MIG" else None
+def desired_division(pool: GPUPool) -> Division | None:
+    """How the pool's cards are to be divided by MIG now; None in other modes."""
+    return division_of(wanted(pool) if last_phase(pool) in BUILDING else applied(pool))
 
 
 def plan_layout(view: ObservedNode, now: float) -> list[Action]:
@@ -84,7 +83,7 @@ def next_layout(view: ObservedNode, now: float) -> NodeLayout:
             continue
         devices[card.address] = device
         # Where nobody reports how a card is partitioned, whether MIG mode is ours to disable is not known either.
-        card = replace(card, profile=_profile_of(view, device) if card.actual is not None else None)
+        card = replace(card, division=_division_of(view, device) if card.actual is not None else None)
         cards.append(replace(card, ours=was_ours(previous, card)))
     planned = {card.address: card for card in plan(cards).cards}
     layout = [_next_part(view, devices[card.address], card, planned.get(card.address), now) for card in cards]
@@ -92,12 +91,12 @@ def next_layout(view: ObservedNode, now: float) -> NodeLayout:
     return NodeLayout(tuple(ordered[address] for address in sorted(ordered)))
 
 
-def _profile_of(view: ObservedNode, device: GPUDevice) -> str | None:
-    """The profile that a card is to have now; None for one that is in no pool, or is leaving it."""
+def _division_of(view: ObservedNode, device: GPUDevice) -> Division | None:
+    """How a card is to be divided now; None for one that is in no pool, or is leaving it."""
     pool = view.by_name.get(device.status.pool_ref.name) if device.status.pool_ref is not None else None
     if pool is None or assigned_pool(device) != pool.name or pool.metadata.deletion_timestamp is not None:
         return None
-    return desired_profile(pool)
+    return desired_division(pool)
 
 
 def _next_part(

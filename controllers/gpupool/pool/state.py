@@ -21,7 +21,7 @@ from controllers.api.conditions import (
     find,
     is_true,
 )
-from controllers.domain.allocation import applied, is_applied, wanted
+from controllers.domain.allocation import applied, division_of, is_applied, mig_key, wanted
 from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.pool_lifecycle import BEHAVIOUR, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
@@ -141,10 +141,10 @@ def _why_unpartitionable(view: ObservedPool) -> str:
         return f"{current.message}" if current is not None and is_current else ""
     if view.mig_fit.able or not view.mig_fit.unable:
         return ""
-    profile = view.pool.spec.allocation.mig_profile
     return (
-        f"None of the {view.mig_fit.unable} cards that the pool's selectors match can be divided into {profile}"
-        f" ({view.mig_fit.explanation}). Change spec.allocation.migProfile, or the selectors."
+        f"None of the {view.mig_fit.unable} cards that the pool's selectors match can be divided into"
+        f" {division_of(view.pool.spec.allocation)}"
+        f" ({view.mig_fit.explanation}). Change {mig_key(view.pool.spec.allocation)}, or the selectors."
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.gpudevice import Reservation
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
+from controllers.domain.allocation import applied, offered_profiles
 from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, live, project, state_with
-from controllers.domain.queue.supply import node_slots
+from controllers.domain.queue.supply import node_slots, reserved_of
 from controllers.domain.waiting import PLAN_WORK, NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.queue.records import GRACE, ObservedQueue
 from controllers.runtime.plan import Merge, PlanBuilder, ref
@@ -42,20 +43,36 @@ class Left:
     """By name, those on which something may be free."""
     slots: dict[str, int]
     """Slots by node, without those that are given to pods or kept for them."""
-    written: set[str] = field(default_factory=set)
+    written: set[str]
     """Cards (by name) that the round writes: their next version is known only afterwards."""
 
 
-def left_of(view: ObservedQueue, now: float) -> Left:
-    """All that the pool's nodes have free."""
-    nodes = node_slots(view, now)
-    return Left(nodes, {name: slots.free for name, slots in nodes.items()})
+def left_of(view: ObservedQueue, profiles: Iterable[str | None], now: float) -> dict[str | None, Left]:
+    """All that the pool's nodes have free, by profile: the slots of each are given out apart from the others'."""
+    written, offered = set[str](), offered_profiles(applied(view.pool))
+    found: dict[str | None, Left] = {}
+    for profile in profiles:
+        nodes = node_slots(view, now, profile) if profile in offered else {}
+        found[profile] = Left(nodes, {name: slots.free for name, slots in nodes.items()}, written)
+    return found
 
 
 def reserve_cards(
-    view: ObservedQueue, queue: list[PendingPod], left: Left, draft: PlanBuilder, now: float
+    view: ObservedQueue, queue: list[PendingPod], lefts: Mapping[str | None, Left], draft: PlanBuilder, now: float
 ) -> tuple[list[str], list[str]]:
     """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
+    served, rest = list[str](), list[str]()
+    for profile, left in lefts.items():
+        found, unreached = _reserve(view, [pod for pod in queue if pod.profile == profile], left, draft, now)
+        served += found
+        rest += unreached
+    return served, rest
+
+
+def _reserve(
+    view: ObservedQueue, queue: list[PendingPod], left: Left, draft: PlanBuilder, now: float
+) -> tuple[list[str], list[str]]:
+    """The same for pods that ask for one profile."""
     nodes, written = left.nodes, left.written
     there = (NodeCapacity(view.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
     rooms = NodeCapacities(there, WORK, share=1.0)
@@ -73,7 +90,7 @@ def reserve_cards(
         if shares is None:
             continue
         for device, slots in shares:
-            entry = reservation(pod.request_id, pod.namespace, pod.pod, slots, view=view, now=now)
+            entry = reservation(pod.request_id, pod.namespace, pod.pod, slots, profile=pod.profile, view=view, now=now)
             draft.add(add_reservations(device, [entry], now))
             written.add(device.name)
         served.append(pod.request_id)
@@ -100,7 +117,7 @@ def _choose_cards(
     need, shares = pod.units, []
     for card in sorted(slots.cards, key=order):
         # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
-        is_current = card.reserved == sum(r.slots for r in card.device.status.reservations)
+        is_current = card.reserved == reserved_of(card.device, pod.profile)
         can = is_current and card.device.name not in written and is_allowed(facts_of(card.device, now), "reserve")
         if need and card.free and can:
             take = min(need, card.free)
@@ -110,7 +127,7 @@ def _choose_cards(
 
 
 def reservation(
-    request_id: str, namespace: str, pod: str, slots: int, *, view: ObservedQueue, now: float
+    request_id: str, namespace: str, pod: str, slots: int, *, profile: str | None, view: ObservedQueue, now: float
 ) -> Reservation:
     """What one card is reserved for; the pod is there, so it counts as seen."""
     return Reservation(
@@ -121,6 +138,7 @@ def reservation(
         since=stamp_exact(now),
         expires_at=stamp_exact(now + view.reservation_ttl),
         seen=True,
+        profile=profile,
     )
 
 

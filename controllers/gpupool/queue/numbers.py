@@ -36,9 +36,14 @@ class QueueNumbers:
         walk: Walk,
         waiting: Iterable[Decision],
         now: float,
+        *,
+        profile: str | None = None,
     ) -> None:
-        """`slots`: the nodes on which something was free before the walk; `waiting`: whom `walk`, now over, left."""
-        self._view, self._slots, self._walk, self._now = view, slots, walk, now
+        """`slots`: the nodes on which something of `profile` was free before the walk; `waiting`: whom it left.
+
+        `walk`, now over, was over pods that ask for `profile`, which is None but in a mixed layout.
+        """
+        self._view, self._slots, self._walk, self._now, self._profile = view, slots, walk, now, profile
         self._waiting = {member.key: (each, member) for each in waiting for member in each.entry.members}
         self._cards: dict[str, Mapping[str, NodeCards]] = {}
         self._known: dict[tuple[str, int, PodConstraints], Summary | None] = {}
@@ -78,4 +83,4 @@ class QueueNumbers:
         after = self._walk.left()
         gone = {name: each.free - after.get(name, 0) - own.get(name, 0) for name, each in self._slots.items()}
         kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}
-        return cards_of(self._view, kept, self._now, self._slots)
+        return cards_of(self._view, kept, self._now, self._slots, self._profile)

@@ -60,9 +60,10 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         draft.add(*remains)
         unreached = tuple(view.unreached)
         return ReservationRound(draft.build(), turns, (), unreached, tuple(promised), queued.reasons)
-    left = left_of(view, now)
-    served, rest = reserve_cards(view, queue, left, draft, now)
-    walk = serve(view, queued, by_request, left, now)
+    profiles = dict.fromkeys([*(pod.profile for pod in queue), *(entry.profile for entry in queued.waiting)])
+    lefts = left_of(view, profiles, now)
+    served, rest = reserve_cards(view, queue, lefts, draft, now)
+    walk = serve(view, queued, by_request, lefts, now)
     if walk.next_look < inf:
         draft.requeue_within(walk.next_look - now + GRACE)
     return ReservationRound(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -126,15 +127,25 @@ class QueueRound:
     """By a pod's key: what the pool is to it in numbers."""
 
 
-def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, left: Left, now: float) -> QueueRound:
-    """Serve the queue in its order with what is left."""
-    policy = policy_of(view.pool)
+def serve(
+    view: ObservedQueue,
+    queue: Queue,
+    by_request: ReservationsByRequest,
+    lefts: Mapping[str | None, Left],
+    now: float,
+) -> QueueRound:
+    """Serve the queue in its order with what is left of each profile."""
+    policy, placement = policy_of(view.pool), placement_of(view.pool, view.scheduling)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
-    there = capacities(view, left.nodes, left.slots, left.written)
-    walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
+    walks = {
+        profile: Walk(
+            view.pool.name, capacities(view, left.nodes, left.slots, left.written, profile), policy, placement, now
+        )
+        for profile, left in lefts.items()
+    }
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
     for each in in_order(queue.waiting, used, policy):
-        decision = walk.decide(each)
+        decision = walks[each.entry.profile].decide(each)
         if decision.placements:
             placed.append(decision)
             continue
@@ -143,9 +154,30 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
         waiting.append(decision)
     status = queue_status([decision.entry for decision in waiting])
     let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
-    next_look = walk.next_hold if again is None else min(walk.next_hold, now + again)
-    numbers = QueueNumbers(view, left.nodes, walk, waiting, now)
-    return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look, numbers.spelled)
+    next_hold = min((walk.next_hold for walk in walks.values()), default=inf)
+    next_look = next_hold if again is None else min(next_hold, now + again)
+    numbers = _numbers(view, lefts, walks, waiting, now)
+    return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look, numbers)
+
+
+def _numbers(
+    view: ObservedQueue,
+    lefts: Mapping[str | None, Left],
+    walks: Mapping[str | None, Walk],
+    waiting: Iterable[Decision],
+    now: float,
+) -> Callable[[str], str]:
+    """By a pod's key, what the pool is to it in numbers; each profile was walked apart from the others."""
+    left_over: dict[str | None, list[Decision]] = defaultdict(list)
+    profile_of: dict[str, str | None] = {}
+    for each in waiting:
+        left_over[each.entry.profile].append(each)
+        profile_of |= dict.fromkeys((member.key for member in each.entry.members), each.entry.profile)
+    found = {
+        profile: QueueNumbers(view, lefts[profile].nodes, walk, left_over[profile], now, profile=profile)
+        for profile, walk in walks.items()
+    }
+    return lambda key: found[profile_of[key]].spelled(key) if key in profile_of else ""
 
 
 def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now: float) -> list[Promise]:
@@ -175,7 +207,15 @@ def _reserve_and_release(view: ObservedQueue, queue: Queue, group: list[Decision
         for share in placement.shares:
             devices[share.device.name] = share.device
             entries[share.device.name].append(
-                reservation(member.request_id, pod.namespace or "", pod.name, share.slots, view=view, now=now)
+                reservation(
+                    member.request_id,
+                    pod.namespace or "",
+                    pod.name,
+                    share.slots,
+                    profile=member.profile,
+                    view=view,
+                    now=now,
+                )
             )
     for name, device in devices.items():
         draft.add(replace(add_reservations(device, entries[name], now), parallel_safe=True))

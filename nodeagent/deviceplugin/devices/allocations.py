@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.api.gpudevice import Allocation, ForeignAllocation
+from controllers.domain.request import profile_of
 from nodeagent.deviceplugin.devices.records import DRA_DEVICE, uuid_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 256
 """Of one card; the custom resource takes no more."""
+Slots = Counter[tuple[str, str, str, str, str]]
+"""Slots by card, namespace, pod, container and MIG profile, which is empty but under a mixed layout."""
 FOREIGN_MAX = 64
 """The same of those who hold it by resources that are not the module's."""
 
@@ -38,33 +42,34 @@ def allocations(
     `held`: all of this node, of every pool; `pods`: those bound to it, by namespace/name;
     `owners`: whose card a uuid is; `unobservable`: cards of which that cannot be told now.
     """
-    cards, slots = list(cards), Counter[tuple[str, str, str, str]]()
+    cards, slots = list(cards), Slots()
     for entry in held:
         pod = pods.get(f"{entry.namespace}/{entry.pod}")
         if pod is not None and pod.finished:
             continue  # what has ended holds nothing, though kubelet may not have cleaned up yet
+        profile = profile_of(entry.resource.removeprefix(names.PREFIX)) or ""
         for id_ in entry.ids:
             card = owners.get(uuid_of(id_))
             if card is not None:
-                slots[card.name, entry.namespace, entry.pod, entry.container] += 1
+                slots[card.name, entry.namespace, entry.pod, entry.container, profile] += 1
     return {
         card.name: card.status.allocations if card.name in unobservable else _merge_allocations(card, slots, pods)
         for card in cards
     }
 
 
-def _merge_allocations(
-    card: GPUDevice, slots: Counter[tuple[str, str, str, str]], pods: Mapping[str, Pod]
-) -> tuple[Allocation, ...]:
+def _merge_allocations(card: GPUDevice, slots: Slots, pods: Mapping[str, Pod]) -> tuple[Allocation, ...]:
     """The card's entries; those that were there keep their place, so that nothing is written anew."""
-    before = {(a.namespace, a.pod, a.container): a for a in card.status.allocations}
-    found: dict[tuple[str, str, str], Allocation] = {}
+    before = {(a.namespace, a.pod, a.container, a.profile or ""): a for a in card.status.allocations}
+    found: dict[tuple[str, str, str, str], Allocation] = {}
     for (name, *rest), count in slots.items():
-        namespace, pod, container = key = (rest[0], rest[1], rest[2])
+        namespace, pod, container, profile = key = (rest[0], rest[1], rest[2], rest[3])
         known = pods.get(f"{namespace}/{pod}")
         uid = known.metadata.uid if known is not None else before[key].pod_uid if key in before else ""
         if name == card.name and uid:
-            found[key] = Allocation(pod_uid=uid, namespace=namespace, pod=pod, container=container, slots=count)
+            found[key] = Allocation(
+                pod_uid=uid, namespace=namespace, pod=pod, container=container, slots=count, profile=profile or None
+            )
     order = [key for key in before if key in found] + sorted(found.keys() - before.keys())
     return tuple(found[key] for key in order)[:ENTRIES_MAX]
 

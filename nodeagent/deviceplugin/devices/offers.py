@@ -8,7 +8,8 @@ kubelet never has more than the cluster was told, and what is not published is i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from controllers.api import conditions
@@ -17,6 +18,7 @@ from controllers.api.gpupool import EQUAL
 from controllers.domain import plugin_settings as settings
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.plugin_settings import MpsLimits, PluginSettings
+from controllers.domain.request import suffix_for
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 MIG, TIME_SLICE, EXCLUSIVE, MPS = "MIG", "TimeSlice", "Exclusive", "MPS"
 NOBODY = ForeignUsage()
+Id = tuple[str, "MigDevice | None"]
+"""An id that kubelet sees, and the MIG instance that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if lacks_daemon(card, asked.offer, seen):
         return None
     # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
-    whole = len(_ids(card, asked.offer, seen)) >= told.slots and address(card) not in seen.remembered
+    made = _limited(pool, told, _ids(card, asked.offer, seen))
+    whole = len(made) >= told.slots and address(card) not in seen.remembered
     return told if whole else now
 
 
@@ -108,20 +113,28 @@ def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if name not in asked.allowed or offer is None:
         return []
     taken = foreign.holds(card.name)
-    slots, healthy = offer.of(name).slots, is_healthy(card, seen) and not taken and not lacks_daemon(card, offer, seen)
+    told, lacking = offer.of(name), lacks_daemon(card, offer, seen)
+    healthy = is_healthy(card, seen) and not taken and not lacking
     if now is not None and now.pool == pool:
-        slots = min(slots, now.slots)
-    elif asked.offer is None or not (taken or address(card) in seen.lost or lacks_daemon(card, offer, seen)):
+        told = _least(told, now)
+    elif asked.offer is None or not (taken or address(card) in seen.lost or lacking):
         return []
     # A card that is lost, somebody else's, or without its daemon of MPS is withdrawn, and stays in the list as
     # Unhealthy while the pool has it.
-    shared = offer.mode == MPS
     numa = card.status.hardware.numa_node if card.status.hardware is not None else None
     return [
         Listed(
-            id_, instance.uuid if instance else uuid(card), card.name, address(card), healthy, numa, instance, shared
+            id_,
+            instance.uuid if instance else uuid(card),
+            card.name,
+            address(card),
+            healthy,
+            numa,
+            instance,
+            daemon=offer.mode == MPS,
+            suffix=suffix,
         )
-        for id_, instance in _ids(card, offer, seen)[:slots]
+        for id_, instance, suffix in _limited(pool, told, _ids(card, offer, seen))
     ]
 
 
@@ -134,20 +147,44 @@ def lacks_daemon(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> bool
     return said is None or said.phase != "Ready" or said.version != version
 
 
+def _least(told: Published, now: Published) -> Published:
+    """The lesser of what is to be offered and what is acknowledged; of each profile, where they tell of profiles."""
+    by_profile = {each.profile: each.slots for each in now.profiles or ()}
+    profiles = tuple(
+        replace(each, slots=least)
+        for each in told.profiles or ()
+        if (least := min(each.slots, by_profile.get(each.profile, 0)))
+    )
+    return replace(told, slots=min(told.slots, now.slots), profiles=profiles if told.profiles is not None else None)
+
+
+def _limited(pool: str, told: Published, ids: Iterable[Id]) -> list[tuple[str, MigDevice | None, str]]:
+    """As many of the ids as may be offered, each with the suffix of its resource."""
+    if told.profiles is None:
+        return [(id_, instance, pool) for id_, instance in list(ids)[: told.slots]]
+    left = {each.profile: each.slots for each in told.profiles}
+    found: list[tuple[str, MigDevice | None, str]] = []
+    for id_, instance in ids:
+        if instance is not None and left.get(instance.profile or "", 0):
+            left[instance.profile or ""] -= 1
+            found.append((id_, instance, suffix_for(pool, instance.profile)))
+    return found
+
+
 def is_healthy(card: GPUDevice, seen: NodeScan) -> bool:
     """Whether new work may go to a card: it is there, its driver answers for it, and nobody has found a fault."""
     faulted = any(c.type == conditions.FAULTED and c.status == "True" for c in card.status.conditions)
     return not faulted and address(card) not in seen.lost | seen.unresponsive
 
 
-def _ids(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> list[tuple[str, MigDevice | None]]:
+def _ids(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> list[Id]:
     """The ids of everything that a card has to offer under these settings."""
     if not uuid(card):
         return []
     if offer.mode == MIG:
-        profile = canonical_profile(offer.profile or "")
+        profiles = offer.profiles.keys() or {canonical_profile(offer.profile or "")}
         made = seen.instances.get(address(card), ())
-        return [(each.uuid, each) for each in sorted(made, key=lambda m: m.uuid) if each.profile == profile]
+        return [(each.uuid, each) for each in sorted(made, key=lambda m: m.uuid) if each.profile in profiles]
     if offer.mode in (TIME_SLICE, MPS):
         slots = offer.of(card.status.inventory_id or "").slots
         return [(f"{uuid(card)}{SEPARATOR}{number}", None) for number in range(slots)]
@@ -166,7 +203,16 @@ def _acknowledged(pool: str, card: GPUDevice) -> PluginSettings | None:
     made = [PluginSettings(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
     made.append(PluginSettings(pool, MPS, now.slots, limits=MpsLimits(EQUAL, EQUAL)))
     made += [PluginSettings(pool, MIG, now.slots, profile) for profile in offered]
+    if now.profiles:
+        by_profile = {each.profile: each.slots for each in now.profiles}
+        made = [PluginSettings(pool, MIG, now.slots, profiles=MappingProxyType(by_profile))]
     return next((offer for offer in made if offer.of("") == now), None)
+
+
+def suffixes(pool: str, asked: DesiredOffer, listing: Iterable[Listed]) -> frozenset[str]:
+    """What stands after `gpu.deckhouse.io/` in the resources that kubelet is to know of this pool."""
+    listed = {device.suffix for device in listing}
+    return frozenset(listed.union(asked.last.suffixes) if asked.last is not None else listed or {pool})
 
 
 def owners(cards: Iterable[GPUDevice], seen: NodeScan) -> Mapping[str, GPUDevice]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names as api
 from controllers.domain.near import CardLocation, CardOption, nearest
-from controllers.domain.request import whole
-from controllers.domain.slots import named_devices
+from controllers.domain.request import pool_of, profile_of, whole
+from controllers.domain.slots import is_of, named_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,23 +114,27 @@ def _place(card: str, places: Mapping[str, CardLocation]) -> CardLocation:
 
 
 def claims(
-    pool: str, cards: Iterable[GPUDevice], pods: Iterable[Pod], held: Iterable[ContainerHolding]
+    suffix: str, cards: Iterable[GPUDevice], pods: Iterable[Pod], held: Iterable[ContainerHolding]
 ) -> tuple[Claim, ...]:
-    """Who waits for cards of the pool on this node, in the order in which they are believed to be served.
+    """Who waits for cards of a resource on this node, in the order in which they are believed to be served.
 
-    `pods`: those bound to the node; `held`: what kubelet has given out.
+    `suffix`: what stands after `gpu.deckhouse.io/` in it; `pods`: those bound to the node; `held`: what kubelet has
+    given out.
     """
+    pool, profile = pool_of(suffix), profile_of(suffix)
     cards = [card for card in cards if card.status.published is not None and card.status.published.pool == pool]
     by_id = {card.status.inventory_id or "": card.name for card in cards}
     served = {(entry.namespace, entry.pod, entry.container) for entry in held}
     found = [
         Claim(tuple(by_id[name] for name in named_devices(pod) if name in by_id), sizes)
         for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
-        if not pod.finished and (sizes := _sizes(pod, api.resource_name(pool), served))
+        if not pod.finished and (sizes := _sizes(pod, api.resource_name(suffix), served))
     ]
     promised: dict[tuple[bool, str, str], list[str]] = {}
     for card in cards:
         for entry in card.status.reservations:
+            if not is_of(profile, entry.profile):
+                continue
             promised.setdefault((not entry.seen, entry.since, entry.request_id), []).extend([card.name] * entry.slots)
     found += [Claim(tuple(names), frozenset({len(names)})) for _, names in sorted(promised.items())]
     return tuple(claim for claim in found if claim.cards)

@@ -48,6 +48,8 @@ class Listed:
     """The MIG instance that this is."""
     daemon: bool = False
     """Whether the card is shared by its MPS control daemon."""
+    suffix: str = ""
+    """What stands after `gpu.deckhouse.io/` in the resource under which it is offered."""
 
 
 @dataclass(frozen=True, slots=True)

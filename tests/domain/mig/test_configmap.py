@@ -9,14 +9,14 @@ import pytest
 from controllers.api import names
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.domain.mig import MigCard, configmap, plan, read
+from controllers.domain.mig import Division, MigCard, configmap, plan, read
 from tests.domain.mig.parted import parse
 
 NODE = adapter(Node).validate_python({"metadata": {"name": "worker-01", "uid": "u-1"}})
 CARDS = [
-    MigCard("0000:19:00.0", "10de", "2330", uuid="GPU-1", profile="1g.10gb", ours=True),
-    MigCard("0000:3b:00.0", "10de", "2330", profile="1g.5gb", ours=True),
-    MigCard("0000:4c:00.0", "10de", "2330", served=False, profile="all-3g.40gb"),
+    MigCard("0000:19:00.0", "10de", "2330", uuid="GPU-1", division=Division("1g.10gb"), ours=True),
+    MigCard("0000:3b:00.0", "10de", "2330", division=Division("1g.5gb"), ours=True),
+    MigCard("0000:4c:00.0", "10de", "2330", served=False, division=Division("all-3g.40gb")),
     MigCard("0000:5d:00.0", "10de", "2330", ours=True),
 ]
 

@@ -10,11 +10,24 @@ from hypothesis import strategies as st
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.catalogue.lookup import GEOMETRIES, MODELS
-from controllers.domain.mig import DISABLED, CardLayout, MigCard, configmap, difference, document, plan, read, text
+from controllers.domain.mig import (
+    DISABLED,
+    CardLayout,
+    Division,
+    MigCard,
+    configmap,
+    difference,
+    document,
+    mixed,
+    plan,
+    read,
+    text,
+)
 from tests.domain.mig.parted import apply
 
 DIVISIBLE = sorted({(m.device, m.geometry) for m in MODELS.values() if m.geometry})
 OTHERS = [("10de", "1eb8"), ("10de", "26b9"), ("10de", "20b3"), ("10de", "7ffe"), ("1002", "74a1")]
+MIXED = mixed([("3g.40gb", 1), ("1g.10gb", 3)])
 NODE = adapter(Node).validate_python({"metadata": {"name": "n1", "uid": "u"}})
 
 
@@ -24,14 +37,16 @@ def a_card(draw, bus: int) -> MigCard:
     more = {"ours": draw(st.booleans()), "served": draw(st.sampled_from([True, True, True, False]))}
     if draw(st.integers(0, 4)) == 0:
         vendor, device = draw(st.sampled_from(OTHERS))
-        return MigCard(address, vendor, device, profile=draw(st.sampled_from([None, "1g.10gb"])), **more)
+        division = draw(st.sampled_from([None, Division("1g.10gb"), MIXED]))
+        return MigCard(address, vendor, device, division=division, **more)
     device, name = draw(st.sampled_from(DIVISIBLE))
     profiles = sorted(GEOMETRIES[name].profiles)
     profile = draw(st.sampled_from([None, *profiles, "1g.5gb", "2g.20gb"]))
     if profile and draw(st.booleans()):
         profile = f"all-{profile.replace('+', '.')}"
     held = draw(st.sampled_from([None, DISABLED, CardLayout(True), CardLayout(True, {profiles[0]: 1})]))
-    return MigCard(address, "10de", device, actual=held, profile=profile, **more)
+    division = Division(profile) if profile else draw(st.sampled_from([None, MIXED]))
+    return MigCard(address, "10de", device, actual=held, division=division, **more)
 
 
 @st.composite
@@ -80,7 +95,7 @@ def test_applying_the_whole_layout_leads_to_the_same_end(cards):
 
 @given(nodes())
 def test_a_card_of_no_pool_that_is_not_ours_is_never_touched(cards):
-    foreign = {card.address for card in cards if card.profile is None and not card.ours}
+    foreign = {card.address for card in cards if card.division is None and not card.ours}
     layout = plan(cards)
 
     assert foreign & {card.address for card in layout.cards} == set()
@@ -93,13 +108,14 @@ def test_a_card_of_no_pool_that_is_not_ours_is_never_touched(cards):
 @given(nodes(), st.data())
 def test_what_one_pool_asks_is_nothing_to_the_cards_of_another(cards, data):
     """Cards of one profile are one pool here: whatever it asks next, the others' layout, version and change stay."""
-    pools = sorted({card.profile for card in cards if card.profile})
+    pools = sorted({card.division for card in cards if card.division}, key=str)
     if not pools:
         return
     pool = data.draw(st.sampled_from(pools))
-    asks = data.draw(st.sampled_from([None, "1g.10gb", "3g.40gb", "7g.80gb", "nonsense"]))
-    mine = {card.address for card in cards if card.profile == pool}
-    later = [replace(card, profile=asks) if card.address in mine else card for card in cards]
+    asked = st.sampled_from(["1g.10gb", "3g.40gb", "7g.80gb", "nonsense"]).map(Division)
+    asks = data.draw(st.none() | st.just(MIXED) | asked)
+    mine = {card.address for card in cards if card.division == pool}
+    later = [replace(card, division=asks) if card.address in mine else card for card in cards]
 
     def others(found):
         return [(c, c.version) for c in plan(found).cards if c.address not in mine]

@@ -11,6 +11,7 @@ from controllers.api.record import adapter
 from controllers.domain.mig import (
     DISABLED,
     CardLayout,
+    Division,
     MigCard,
     card_of,
     difference,
@@ -38,12 +39,12 @@ def changes(layout, cards):
 
 def test_two_pools_of_one_node_make_one_document():
     cards = [
-        card("3b", profile="1g.10gb"),
+        card("3b", division=Division("1g.10gb")),
         card("19"),
-        card("4c", profile="all-3g.40gb"),
+        card("4c", division=Division("all-3g.40gb")),
         MigCard("0000:05:00.0", "1002", "74a1"),
-        card("5d", profile="1g.10gb"),
-        card("86", A100, profile="1g.10gb"),
+        card("5d", division=Division("1g.10gb")),
+        card("86", A100, division=Division("1g.10gb")),
         card("9a", T4),
     ]
 
@@ -84,7 +85,7 @@ def test_a_card_that_left_its_pool_is_rolled_back_only_where_it_was_ours():
 
 
 def test_a_card_that_the_driver_does_not_serve_counts_for_no_index_and_is_in_no_document():
-    cards = [card("19", profile="1g.10gb", served=False), card("3b", profile="1g.10gb")]
+    cards = [card("19", division=Division("1g.10gb"), served=False), card("3b", division=Division("1g.10gb"))]
     layout = plan(cards)
 
     assert [c.index for c in layout.cards] == [None, 0]
@@ -93,18 +94,18 @@ def test_a_card_that_the_driver_does_not_serve_counts_for_no_index_and_is_in_no_
 
 
 def test_a_domain_of_five_digits_comes_after_those_of_four():
-    far = MigCard("10000:01:00.0", "10de", H100, profile="1g.10gb")
-    near = MigCard("ffff:01:00.0", "10de", H100, profile="3g.40gb")
+    far = MigCard("10000:01:00.0", "10de", H100, division=Division("1g.10gb"))
+    near = MigCard("ffff:01:00.0", "10de", H100, division=Division("3g.40gb"))
 
     assert [(c.address, c.index) for c in plan([far, near]).cards] == [(near.address, 0), (far.address, 1)]
 
 
 def test_a_card_that_cannot_is_left_as_it_is():
     cards = [
-        card("19", T4, profile="1g.10gb"),
-        card("3b", A100, profile="1g.5gb", ours=True, actual=CardLayout(True, {"1g.10gb": 7})),
-        card("5d", A100, profile="1g.5gb", ours=True),
-        card("4c", profile="1g.10gb"),
+        card("19", T4, division=Division("1g.10gb")),
+        card("3b", A100, division=Division("1g.5gb"), ours=True, actual=CardLayout(True, {"1g.10gb": 7})),
+        card("5d", A100, division=Division("1g.5gb"), ours=True),
+        card("4c", division=Division("1g.10gb")),
     ]
     layout = plan(cards)
 
@@ -121,12 +122,12 @@ def test_one_address_twice_is_refused():
 def test_a_reset_is_needed_where_the_catalogue_says_so_and_the_mode_changes():
     divided = CardLayout(True, {"1g.10gb": 7})
     cards = [
-        card("19", profile="1g.10gb"),  # Hopper enters without
-        card("3b", A100, profile="1g.10gb"),  # Ampere does not
-        card("4c", A100, profile="3g.40gb", actual=divided),  # in MIG mode already
+        card("19", division=Division("1g.10gb")),  # Hopper enters without
+        card("3b", A100, division=Division("1g.10gb")),  # Ampere does not
+        card("4c", A100, division=Division("3g.40gb"), actual=divided),  # in MIG mode already
         card("5d", A100, ours=True, actual=divided),  # Ampere leaves
-        card("86", A100, profile="1g.10gb", actual=None),  # nobody has told
-        card("9a", A100, profile="1g.10gb", actual=divided),  # nothing changes
+        card("86", A100, division=Division("1g.10gb"), actual=None),  # nobody has told
+        card("9a", A100, division=Division("1g.10gb"), actual=divided),  # nothing changes
         card("af", "26b9", ours=True, actual=divided),  # the catalogue says nothing
     ]
 
@@ -139,7 +140,13 @@ def test_a_reset_is_needed_where_the_catalogue_says_so_and_the_mode_changes():
 
 
 def test_a_document_for_some_cards_takes_the_indexes_of_the_moment():
-    layout = plan([card("19", profile="1g.10gb"), card("3b", profile="1g.10gb"), card("4c", profile="3g.40gb")])
+    layout = plan(
+        [
+            card("19", division=Division("1g.10gb")),
+            card("3b", division=Division("1g.10gb")),
+            card("4c", division=Division("3g.40gb")),
+        ]
+    )
     now = {"0000:3b:00.0": 5, "0000:4c:00.0": 0}
     turned = {"0000:19:00.0": 5, "0000:3b:00.0": 1}
 
@@ -159,7 +166,7 @@ def test_a_card_comes_and_goes(before):
     """In, applied, profile changed, one that it cannot hold, and out: off again only where it was off at first."""
     one, layout = card("19", actual=before), None
     for profile in ("1g.10gb", "3g.40gb", "1g.5gb", "3g.40gb", None, None):
-        one = replace(one, profile=profile)
+        one = replace(one, division=Division(profile) if profile else None)
         layout = next_layout(layout, [one])
         changed = changes(layout, [one])
         if changed:
@@ -172,7 +179,7 @@ def test_a_card_comes_and_goes(before):
 
 def test_another_card_in_the_same_slot_is_not_ours():
     divided = CardLayout(True, {"1g.10gb": 7})
-    layout = plan([card("19", profile="1g.10gb", ours=True)])
+    layout = plan([card("19", division=Division("1g.10gb"), ours=True)])
 
     assert was_ours(layout, card("19", actual=divided))
     assert was_ours(layout, replace(card("19", actual=divided), uuid=None))
@@ -182,8 +189,8 @@ def test_another_card_in_the_same_slot_is_not_ours():
 
 def test_a_card_s_version_is_its_own():
     alone, beside = (
-        plan([card("3b", profile="1g.10gb")]),
-        plan([card("19", profile="3g.40gb"), card("3b", profile="1g.10gb")]),
+        plan([card("3b", division=Division("1g.10gb"))]),
+        plan([card("19", division=Division("3g.40gb")), card("3b", division=Division("1g.10gb"))]),
     )
 
     assert alone.cards[0].version == beside.cards[1].version != beside.cards[0].version
@@ -191,7 +198,7 @@ def test_a_card_s_version_is_its_own():
 
 
 def test_a_node_s_version_changes_with_an_index():
-    one, other = card("19"), card("3b", profile="1g.10gb")
+    one, other = card("19"), card("3b", division=Division("1g.10gb"))
 
     layouts = [plan([replace(one, served=served), other]) for served in (True, False)]
     assert layouts[0].version != layouts[1].version
@@ -216,7 +223,7 @@ def test_a_record_is_made_of_a_gpudevice():
 
     assert card_of(gpu(None)) == MigCard("0000:17:00.0", "10de", H100, "GPU-1")
     assert card_of(gpu({"capable": True})).actual == DISABLED
-    assert card_of(gpu(whole), profile="1g.10gb", ours=True, served=False) == MigCard(
+    assert card_of(gpu(whole), division=Division("1g.10gb"), ours=True, served=False) == MigCard(
         "0000:17:00.0",
         "10de",
         H100,
@@ -224,7 +231,7 @@ def test_a_record_is_made_of_a_gpudevice():
         True,
         ("1g.10gb",),
         CardLayout(True, {"1g.10gb": 2}),
-        "1g.10gb",
+        Division("1g.10gb"),
         True,
         False,
     )
