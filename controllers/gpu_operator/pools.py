@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
 from controllers.api.resources import GPUPOOL
-from controllers.gpu_operator.mig_parted import Layout, layouts
+from controllers.domain.mig import read_parted
+from controllers.domain.request import suffix_for
+from controllers.gpu_operator.mig_parted import allocation, refusal
 from controllers.gpu_operator.sharing import CARD, Sharing, sharing
 from controllers.gpu_operator.source import BUILT_IN, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from controllers.domain.mig import PartedConfig, PartedLayout
     from controllers.gpu_operator.remarks import Fields
 
 BASE: Final = "gpu"
@@ -39,15 +42,15 @@ class Pools:
     resources: list[tuple[str, str]] = field(default_factory=list)
     """Resource there, resource here."""
 
-    def add(self, name: str, spec: dict[str, Any], resources: Iterable[tuple[str, str]]) -> None:
-        """Add a pool. `resources`: names there, each with what follows the pool's name in the resource here."""
+    def add(self, name: str, spec: dict[str, Any], resources: Iterable[tuple[str, str | None]]) -> None:
+        """Add a pool. `resources`: names there, each with the MIG profile where the pool has a mixed layout."""
         taken = {made["metadata"]["name"] for made in self.objects}
         name = next(one for one in _spellings(name) if one not in taken)
         # Whoever imports has read nothing yet: no card goes into a pool before somebody says so.
         spec |= {"deviceAssignment": {"requireAnnotation": True}}
         meta = {"name": name}
         self.objects.append({"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": meta, "spec": spec})
-        self.resources += [(former, f"{names.resource_name(name)}{suffix}") for former, suffix in resources]
+        self.resources += [(former, names.resource_name(suffix_for(name, profile))) for former, profile in resources]
 
 
 def pools(fields: Fields, source: Source) -> Pools:
@@ -89,7 +92,7 @@ def _shared(fields: Fields, source: Source) -> dict[str, Sharing]:
     }
 
 
-def _divided(fields: Fields, source: Source) -> dict[str, list[Layout]]:
+def _divided(fields: Fields, source: Source) -> dict[str, list[PartedLayout]]:
     """MIG configurations by name, of those that divide cards and that some node may have."""
     if not fields.flag("migManager.enabled", usual=True):
         for word in ("name", "default"):
@@ -105,20 +108,46 @@ def _divided(fields: Fields, source: Source) -> dict[str, list[Layout]]:
             which = f" with {', '.join(sorted(names_used))}" if names_used else ""
             fields.remark("ToDo", path, f"ConfigMap {name}{which} could not be read: give it with -f")
         return {}
-    try:
-        found = [one for text in _files(source.config_maps[name]) for one in layouts(text)]
-    except ValueError as error:
-        fields.remark("Refused", path, f"ConfigMap {name}: {error}", name)
+    found = [read_parted(text) for text in _files(source.config_maps[name])]
+    if broken := [str(problem) for one in found if not one.is_readable for problem in one.problems]:
+        reason = f"ConfigMap {name}: it is no configuration of mig-parted's: {broken[0]}"
+        fields.remark("Refused", path, reason, name)
         return {}
     if default not in ("", DISABLED):
         reason = f"nodes without label {MIG_LABEL} get this one there: set the label on them, which pools go by"
         fields.remark("ToDo", "migManager.config.default", reason, default)
-    every = {one.name for one in found if one.mig_enabled}
+    every, divided = _entries(found)
     # The built-in ConfigMap has a configuration for each model that there is.
-    wanted = every & names_used if used is not None or not custom else every
-    for missing in sorted(names_used - {one.name for one in found}):
+    wanted = divided & names_used if used is not None or not custom else divided
+    for missing in sorted(names_used - every.keys()):
         fields.remark("Refused", path, f"ConfigMap {name} has no configuration {missing}", missing)
-    return {each: [one for one in found if one.name == each] for each in sorted(wanted)}
+    _remark_problems(fields, path, found, wanted)
+    return {each: every[each] for each in sorted(wanted)}
+
+
+def _remark_problems(fields: Fields, path: str, found: Iterable[PartedConfig], wanted: Collection[str]) -> None:
+    """Say what of the configurations is not taken over, and of those that are wanted what is left out."""
+    for problem in (problem for one in found for problem in one.problems):
+        if problem.left_out in wanted:
+            reason = f"{problem}. No pool is made of these cards"
+            fields.remark("Refused", f"migManager.config.{problem.left_out}", reason)
+        elif not problem.left_out:
+            fields.remark("Unknown", path, str(problem))
+
+
+def _entries(found: Iterable[PartedConfig]) -> tuple[dict[str, list[PartedLayout]], set[str]]:
+    """The entries by configuration, and the configurations that divide cards, or would with what cannot be read."""
+    every: dict[str, list[PartedLayout]] = {}
+    divided: set[str] = set()
+    for one in found:
+        for entry in one.layouts:
+            every.setdefault(entry.name, []).append(entry)
+            divided |= {entry.name} if entry.mig_enabled else set()
+        for problem in one.problems:
+            if problem.left_out:
+                every.setdefault(problem.left_out, [])
+                divided.add(problem.left_out)
+    return every, divided
 
 
 def _files(data: Mapping[str, str]) -> list[str]:
@@ -140,34 +169,35 @@ def _add_shared(made: Pools, fields: Fields, name: str, found: Sharing, selector
     if found.refused:
         fields.remark("Refused", path, f"{found.refused}. No pool is made")
         return
-    made.add(name, selector | {"allocation": found.allocation}, [(found.resource, "")])
+    made.add(name, selector | {"allocation": found.allocation}, [(found.resource, None)])
 
 
-def _add_divided(made: Pools, fields: Fields, name: str, entries: Sequence[Layout], strategy: str) -> None:
+def _add_divided(made: Pools, fields: Fields, name: str, entries: Sequence[PartedLayout], strategy: str) -> None:
     """Pools for one MIG configuration: one for each way in which it divides cards."""
-    path = f"migManager.config.{name}"
-    whole = [one for one in entries if not one.refused]
+    for reason in (refusal(one) for one in entries):
+        if reason:
+            fields.remark("Refused", f"migManager.config.{name}", f"{reason}. No pool is made of these cards")
+    ways: list[tuple[dict[str, Any], list[PartedLayout]]] = []
     for one in entries:
-        if one.refused:
-            fields.remark("Refused", path, f"{one.refused}. No pool is made of these cards")
-    ways: list[tuple[dict[str, Any], list[Layout]]] = []
-    for one in whole:
-        same = next((group for way, group in ways if way == one.allocation and group[0].devices == one.devices), None)
+        if refusal(one):
+            continue
+        wanted = allocation(one)
+        same = next((group for way, group in ways if way == wanted and group[0].devices == one.devices), None)
         if same is not None:
             same.append(one)
         else:
-            ways.append((one.allocation, [one]))
-    for allocation, group in ways:
+            ways.append((wanted, [one]))
+    for way, group in ways:
         spec = _nodes(_with(MIG_LABEL, name)) | _cards(group)
         suffix = "" if len(ways) == 1 else f"-{_way(group[0])}"
-        made.add(f"{name}{suffix}", spec | {"allocation": dict(allocation)}, _asked(group[0], allocation, strategy))
+        made.add(f"{name}{suffix}", spec | {"allocation": dict(way)}, _asked(group[0], way, strategy))
 
 
-def _way(one: Layout) -> str:
-    return "-".join(one.profiles) if one.is_divided else "whole"
+def _way(one: PartedLayout) -> str:
+    return "-".join(one.profiles) if one.division is not None else "whole"
 
 
-def _cards(group: Sequence[Layout]) -> dict[str, Any]:
+def _cards(group: Sequence[PartedLayout]) -> dict[str, Any]:
     """The cards of the entries: by model where each names some, by index where they name these."""
     include: dict[str, Any] = {}
     if all(one.device_filter for one in group):
@@ -177,15 +207,15 @@ def _cards(group: Sequence[Layout]) -> dict[str, Any]:
     return {"deviceSelector": {"include": include}} if include else {}
 
 
-def _asked(one: Layout, allocation: Mapping[str, Any], strategy: str) -> list[tuple[str, str]]:
-    """Resources there, each with what follows the pool's name in the resource here."""
-    if not one.is_divided:
-        return [(CARD, "")]
-    several = "migLayout" in allocation
-    suffixes = {profile: f".{profile.replace('+', '.')}" if several else "" for profile in one.profiles}
-    if strategy == "single":
-        return [(CARD, suffix) for suffix in suffixes.values()]
-    return [(f"nvidia.com/mig-{profile.replace('+', '.')}", suffix) for profile, suffix in suffixes.items()]
+def _asked(one: PartedLayout, way: Mapping[str, Any], strategy: str) -> list[tuple[str, str | None]]:
+    """Resources there, each with the profile that a pod asks for here, where it chooses one."""
+    if one.division is None:
+        return [(CARD, None)]
+    is_mixed = "migLayout" in way
+    return [
+        (CARD if strategy == "single" else f"nvidia.com/mig-{profile.replace('+', '.')}", profile if is_mixed else None)
+        for profile in one.profiles
+    ]
 
 
 def _nodes(*expressions: dict[str, Any] | None) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.gpu_operator.mig_parted import Layout, layouts
+from controllers.domain.mig import read_parted
+from controllers.gpu_operator.imported import Imported
+from controllers.gpu_operator.mig_parted import allocation, refusal
 from controllers.gpu_operator.sharing import Sharing, sharing
 from tests.data import facts
 from tests.gpu_operator.given import config_map, kinds, node, of, policy, remarks
@@ -164,9 +166,9 @@ def test_nvidias_own_configuration_is_read_for_the_nodes_that_carry_its_names() 
 
 def test_every_layout_of_nvidias_fills_a_card_or_is_a_mixed_one() -> None:
     for name, entries in facts.read(DEFAULT)["layouts"].items():
-        found = layouts(parted(**{name: [entry(one.get("instances") or {}) for one in entries]}))
+        found = read_parted(parted(**{name: [entry(one.get("instances") or {}) for one in entries]})).layouts
         assert [each.name for each in found] == [name] * len(entries)
-        assert all(each.refused or each.is_divided for each in found)
+        assert all(refusal(each) or {"migProfile", "migLayout"} & {*allocation(each)} for each in found)
 
 
 def test_pods_ask_for_other_resources_and_who_must_choose_is_told() -> None:
@@ -199,10 +201,10 @@ def test_what_cannot_be_made_has_a_remark(spec: dict[str, Any], kind: str, path:
     assert path in remarks(of(policy(driver={"enabled": False}, **spec), *maps), kind)
 
 
-@pytest.mark.parametrize("text", ["", "3", "{", "mig-configs: 3", "mig-configs: {a: 3}"])
+@pytest.mark.parametrize("text", ["", "3", "{", "mig-configs: 3"])
 def test_no_configuration_of_mig_parted_is_said_to_be_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no configuration of mig-parted"):
-        layouts(text)
+    said = remarks(with_parted(text), "Refused")["migManager.config.name"]
+    assert "it is no configuration of mig-parted's" in said
 
 
 @pytest.mark.parametrize(
@@ -212,15 +214,23 @@ def test_no_configuration_of_mig_parted_is_said_to_be_none(text: str) -> None:
         {"devices": "all"},
         entry({"1g.10gb": 7}, **{"device-filter": "x"}),
         entry({"1g.10gb": 7}, devices=3),
-        {"mig-enabled": True, "mig-devices": [1]},
+        entry({"1c.3g.20gb": 2}),
+        {"devices": "all", "mig-enabled": True, "mig-devices": [1]},
     ],
 )
 def test_an_entry_that_cannot_be_read_keeps_no_other_back(bad: Any) -> None:
-    first, second = layouts(parted(a=[bad], b=[entry({"1g.10gb": 7})]))
-    assert "cannot be read" in first.refused
-    assert (second.refused, second.allocation) == ("", {"mode": "MIG", "migProfile": "1g.10gb"})
+    made = with_parted(parted(a=[bad], b=[entry({"1g.10gb": 7})]))
+    assert "mig-configs.a[0]" in remarks(made, "Refused")["migManager.config.a"]
+    assert {*kinds(made, "GPUPool")} == {"gpu", "b"}
 
 
-def test_an_entry_is_as_its_cards_are_divided() -> None:
-    (found,) = layouts(parted(a=[entry({"1g.10gb": 2}, **{"device-filter": "0x233010DE", "devices": [1]})]))
-    assert found == Layout("a", (1,), ("10de:2330",), mig_enabled=True, profiles={"1g.10gb": 2})
+def test_what_nobody_knows_in_it_is_named() -> None:
+    made = with_parted(parted(b=[entry({"1g.10gb": 7}, hooks=[])]))
+    assert "mig-configs.b[0].hooks: not known" in remarks(made, "Unknown")["migManager.config.name"]
+    assert "b" in kinds(made, "GPUPool")
+
+
+def with_parted(text: str) -> Imported:
+    """The import of a ClusterPolicy whose ConfigMap has this configuration of mig-parted's."""
+    config = {"migManager": {"config": {"name": "parted"}}}
+    return of(policy(driver={"enabled": False}, **config), config_map("parted", **{"config.yaml": text}))

@@ -8,7 +8,7 @@ from controllers.domain.mig.difference import Change, difference
 from controllers.domain.mig.division import Misfit, divide, mixed
 from controllers.domain.mig.document import document, text
 from controllers.domain.mig.layout import NodeLayout, PlannedCard, plan, was_ours
-from controllers.domain.mig.parted_config import PartedConfig, PartedLayout, read_parted
+from controllers.domain.mig.parted_config import PartedConfig, PartedLayout, PartedProblem, read_parted
 from controllers.domain.mig.records import DISABLED, CardLayout, Division, MigCard, card_of
 from controllers.domain.mig.slots import CardSlots, slots_of
 
@@ -23,6 +23,7 @@ __all__ = [
     "NodeLayout",
     "PartedConfig",
     "PartedLayout",
+    "PartedProblem",
     "PlannedCard",
     "card_of",
     "configmap",

@@ -45,28 +45,43 @@ class PartedLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class PartedProblem:
+    """What in a file cannot be read, or is no such thing as we know."""
+
+    text: str
+    """With its place."""
+    left_out: str = ""
+    """The configuration that lacks an entry for it; empty where nothing is left out, or the whole file."""
+
+    def __str__(self) -> str:
+        """As a message has it."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class PartedConfig:
     """What a file says."""
 
     layouts: tuple[PartedLayout, ...] = ()
     """In the file's order."""
-    problems: tuple[str, ...] = ()
-    """What in it cannot be read, or is no such thing as we know, each with its place."""
+    problems: tuple[PartedProblem, ...] = ()
+    is_readable: bool = True
+    """Whether it is a configuration at all; where not, the problem says why."""
 
 
 def read_parted(text: str) -> PartedConfig:
     """The layouts of a file; what cannot be read is left out and named."""
     if len(text) > TEXT_MAX:
-        return PartedConfig(problems=(f"the file has {len(text)} characters; a ConfigMap holds {TEXT_MAX}",))
+        return _unreadable(f"the file has {len(text)} characters; a ConfigMap holds {TEXT_MAX}")
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return PartedConfig(problems=(f"the file is no YAML: {str(error).splitlines()[0]}",))
+        return _unreadable(f"the file is no YAML: {str(error).splitlines()[0]}")
     if not isinstance(found, dict) or not isinstance(found.get("mig-configs"), dict):
-        return PartedConfig(problems=("the file has no mig-configs",))
-    problems = [f"{key}: not known" for key in found if key not in {"version", "mig-configs"}]
+        return _unreadable("the file has no mig-configs")
+    problems = [PartedProblem(f"{key}: not known") for key in found if key not in {"version", "mig-configs"}]
     if found.get("version") != VERSION:
-        problems.append(f"version is {found.get('version')!r}, and {VERSION} is read")
+        problems.append(PartedProblem(f"version is {found.get('version')!r}, and {VERSION} is read"))
     layouts: list[PartedLayout] = []
     for name, entries in found["mig-configs"].items():
         for at, entry in enumerate(entries if isinstance(entries, list) else [entries]):
@@ -77,12 +92,16 @@ def read_parted(text: str) -> PartedConfig:
     return PartedConfig(tuple(layouts), tuple(problems))
 
 
-def _layout(name: str, entry: Any, where: str, problems: list[str]) -> PartedLayout | None:
+def _unreadable(why: str) -> PartedConfig:
+    return PartedConfig(problems=(PartedProblem(why),), is_readable=False)
+
+
+def _layout(name: str, entry: Any, where: str, problems: list[PartedProblem]) -> PartedLayout | None:
     """An entry; None where it cannot be read, which `problems` then says."""
     if not isinstance(entry, dict):
-        problems.append(f"{where}: a mapping is expected, found {entry!r}")
+        problems.append(PartedProblem(f"{where}: a mapping is expected, found {entry!r}", name))
         return None
-    problems += [f"{where}.{key}: not known" for key in entry if key not in _KEYS]
+    problems += [PartedProblem(f"{where}.{key}: not known") for key in entry if key not in _KEYS]
     try:
         return PartedLayout(
             name,
@@ -92,7 +111,7 @@ def _layout(name: str, entry: Any, where: str, problems: list[str]) -> PartedLay
             _profiles(entry.get("mig-devices")),
         )
     except ValueError as error:
-        problems.append(f"{where}: {error}")
+        problems.append(PartedProblem(f"{where}: {error}", name))
         return None
 
 

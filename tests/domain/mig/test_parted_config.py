@@ -72,13 +72,17 @@ def test_one_filter_may_be_a_text_or_a_number_and_profiles_are_spelled_in_any_wa
 def test_what_cannot_be_read_is_named_and_left_out(text, said):
     found = read_parted(text)
     assert found.layouts == ()
-    assert any(said in problem for problem in found.problems), found.problems
+    assert any(said in str(problem) for problem in found.problems), found.problems
+    # An entry lacks in its configuration; else the file is no configuration, or says nothing.
+    assert {each.left_out for each in found.problems} == ({"x"} if "mig-configs:\n  x:" in text else {""})
+    assert found.is_readable == ("mig-configs:" in text)
 
 
 def test_an_unknown_key_is_named_and_the_rest_is_read():
     found = read_parted(spec({"devices": "all", "mig-enabled": False, "hooks": {}}, other=1))
     assert len(found.layouts) == 1
-    assert found.problems == ("other: not known", "mig-configs.x[0].hooks: not known")
+    assert [*map(str, found.problems)] == ["other: not known", "mig-configs.x[0].hooks: not known"]
+    assert {each.left_out for each in found.problems} == {""}
 
 
 def test_the_layouts_that_nvidia_ships_are_read_and_fit_a_card():
