@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.wording import short
 from controllers.explain.lists import SYMBOL_NONE
@@ -38,8 +37,7 @@ def rows(found: PodVerdict, now: float) -> list[Row]:
     for each in found.cards:
         cards[each.node].append(each)
     nodes = {each.node: each for each in found.nodes}
-    resource = names.resource_name(found.pool)
-    return [_row(name, nodes.get(name), cards[name], resource, now) for name in sorted({*nodes, *cards})]
+    return [_row(name, nodes.get(name), cards[name], found.resource, now) for name in sorted({*nodes, *cards})]
 
 
 def _row(name: str, node: NodeVerdict | None, cards: Sequence[CardVerdict], resource: str, now: float) -> Row:

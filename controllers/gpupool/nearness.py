@@ -18,8 +18,8 @@ from controllers.domain import near
 from controllers.domain.clock import begun, stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.near import LEVELS, CardOption, Level
-from controllers.domain.request import lasting_of
-from controllers.domain.slots import issuable, named_devices, slots_of
+from controllers.domain.request import lasting_of, profile_of, suffix_of
+from controllers.domain.slots import is_of, issuable, named_devices, slots_of
 from controllers.domain.wording import listed
 from controllers.gpupool.pod_status import apply_condition
 from controllers.runtime.plan import EmitEvent, Plan, PlanBuilder, ref
@@ -147,7 +147,8 @@ def _reserved(seen: PodCards) -> list[GPUDevice]:
 
 def _best_here(seen: PodCards, places: Mapping[str, CardLocation], units: int, now: float) -> Apart:
     """How far apart so many slots of the node would have been, chosen beside what others have or were promised."""
-    left = [(card.name, count) for card in seen.here if (count := _free(seen, card, now))]
+    profile = profile_of(suffix_of(seen.pod, seen.pool))
+    left = [(card.name, count) for card in seen.here if (count := _available(seen, card, profile, now))]
     options = [CardOption(name, count, (-count, at), places[name]) for at, (name, count) in enumerate(left)]
     chosen = []
     for option in near.nearest(options, [(places[name], count) for name, count in left], units):
@@ -157,16 +158,18 @@ def _best_here(seen: PodCards, places: Mapping[str, CardLocation], units: int, n
     return near.apart(chosen)
 
 
-def _free(seen: PodCards, card: GPUDevice, now: float) -> int:
-    """Slots of a card that the pod has or could have had."""
+def _available(seen: PodCards, card: GPUDevice, profile: str | None, now: float) -> int:
+    """Slots of a card that the pod has or could have had; of `profile`, in a mixed layout."""
     pod, status = seen.pod, card.status
     own = sum(taken.slots for taken in status.allocations if taken.pod_uid == pod.metadata.uid)
     if not issuable(card, seen.pool):
         return own
     request = pod.metadata.annotations.get(names.REQUEST_ID)
-    others = sum(taken.slots for taken in status.allocations if taken.pod_uid != pod.metadata.uid)
-    promised = sum(each.slots for each in status.reservations if each.request_id != request and live(each, now))
-    return max(own, slots_of(card, seen.layout) - others - promised)
+    allocated = (taken for taken in status.allocations if is_of(profile, taken.profile))
+    others = sum(taken.slots for taken in allocated if taken.pod_uid != pod.metadata.uid)
+    reserved = (each for each in status.reservations if is_of(profile, each.profile))
+    promised = sum(each.slots for each in reserved if each.request_id != request and live(each, now))
+    return max(own, slots_of(card, seen.layout, profile) - others - promised)
 
 
 def _message(found: Nearness) -> str:

@@ -172,7 +172,8 @@ async def test_a_look_at_the_queue_is_kept_until_all_are_told_of_it(monkeypatch:
     async def execute(actions: Sequence[Action]) -> None:
         written.extend(each for each in actions if isinstance(each, Apply))
 
-    process, world = SimpleNamespace(executor=SimpleNamespace(execute=execute)), SimpleNamespace(pods=pods)
+    process = SimpleNamespace(executor=SimpleNamespace(execute=execute))
+    world = SimpleNamespace(pods=pods, pod_cards=lambda *_, **__: None)
     conditions = PodConditionController(process, world)  # type: ignore[arg-type]
     told = {key: Wait("Waiting", 2) for key in pods}
     conditions.tell("a", told, lambda key: f"numbers of {key}")

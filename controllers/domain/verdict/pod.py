@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
-from controllers.domain.request import profile_of, suffix_of, units_of
+from controllers.domain.request import profile_of, suffix_for, suffix_of, units_of
 from controllers.domain.slots import named_devices
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> Asked:
     """What a stored pod asks of a pool. `tolerated`: what the pool's pods tolerate; it gets that with its cards."""
     request = pod.metadata.annotations.get(names.REQUEST_ID, "")
-    return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request)
+    return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request, asked_profile(pod, pool))
 
 
 def asked_profile(pod: TenantPod, pool: str) -> str | None:
@@ -68,7 +68,8 @@ def pod_verdict(
     )
     found = card_verdicts(cards, asked, holders, since, now)
     summary = summarize(cards, asked, now)
-    return PodVerdict(seen.pool.name, asked.units, tuple(nodes), found, summary)
+    resource = names.resource_name(suffix_for(seen.pool.name, asked.profile))
+    return PodVerdict(seen.pool.name, resource, asked.units, tuple(nodes), found, summary)
 
 
 def _is_unreported(card: CardState) -> bool:

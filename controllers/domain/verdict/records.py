@@ -107,6 +107,8 @@ class Asked:
     constraints: PodConstraints
     request_id: str = ""
     """The webhook's name for the request; what is promised to it is the pod's own."""
+    profile: str | None = None
+    """MIG profile of the slots, in a pool of a mixed layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class PodVerdict:
     """All cards and nodes of a pool for one pod."""
 
     pool: str
+    resource: str
+    """What the pod asks the pool for."""
     units: int
     """Slots that the pod asks for, all on one node."""
     nodes: tuple[NodeVerdict, ...]

@@ -56,12 +56,12 @@ def _settings(card: GPUDevice, asked: DesiredOffer) -> tuple[str, int, str, str]
     return published.config_version, published.slots, offer.limits.memory, offer.limits.threads
 
 
-def told(pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan) -> dict[str, MpsDaemon | None]:
+def reported(pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan) -> dict[str, MpsDaemon | None]:
     """What `status.mps` is to be of the pool's members, by the object's name: of others their own plugin tells."""
-    return {card.name: _told(pool, card, asked, seen) for card in cards if is_member(pool, card)}
+    return {card.name: _reported(pool, card, asked, seen) for card in cards if is_member(pool, card)}
 
 
-def _told(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -> MpsDaemon | None:
+def _reported(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -> MpsDaemon | None:
     said, is_wanted = seen.daemons.cards.get(uuid(card)), _settings(card, asked) is not None
     if said is None and not is_wanted:
         return None
