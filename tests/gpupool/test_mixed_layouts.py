@@ -175,3 +175,20 @@ def test_what_kubelet_gave_of_one_profile_is_not_taken_from_another() -> None:
     pool.rest()
     (cards,) = (each.name for each in pool.all(resources.GPUDEVICE, GPUDevice) if each.status.reservations)
     assert cards == "n1-1"
+
+
+def test_a_condition_counts_the_slots_that_the_pod_asks_for() -> None:
+    pool = Mixed(cards=2)
+    pool.wants("large", "3g.40gb", units=3, age=60)
+    pool.wants("small", "1g.10gb", units=5, age=50)
+    pool.wants("first", "1g.10gb", units=3, age=90)
+    pool.wants("second", "1g.10gb", units=2, age=40)
+    made = pool.look()
+    assert made is not None
+    said = {name: made.numbers(f"default/{name}").partition(" (")[0] for name in ("first", "large", "small", "second")}
+    assert said == {
+        "first": "",
+        "large": "2 cards: 2 free on nodes that have too few",
+        "small": "2 cards: 2 free on nodes that have too few",
+        "second": "3 free ones are kept for pods that are before it",
+    }

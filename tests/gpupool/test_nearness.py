@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from controllers.api import names
-from controllers.api.gpupool import AllocationSpec
+from controllers.api.gpupool import AllocationSpec, MIGShare
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
@@ -108,6 +108,35 @@ def test_without_reserved_cards_it_is_what_else_was_free(others: list[GPUDevice]
     assert one.cause == "NotReserved"
     assert found(bound(), here) is None, "what else was free when it came is not known any more"
     assert found(bound(), here, is_new=True, now=NOW + NEW) is None, "it has run for a while: an agent told of it anew"
+
+
+def test_in_a_mixed_layout_slots_of_other_profiles_are_not_to_be_had() -> None:
+    layout = AllocationSpec(
+        mode="MIG",
+        mig_layout=(MIGShare(profile="1g.10gb", count=2), MIGShare(profile="3g.40gb", count=1)),
+    )
+    offered = {
+        "pool": "a",
+        "config_version": "1",
+        "slots": 3,
+        "profiles": [{"profile": "1g.10gb", "slots": 2}, {"profile": "3g.40gb", "slots": 1}],
+    }
+
+    def instance(number: int, pod: str, profile: str) -> GPUDevice:
+        hardware = {"numa_node": number // 4, "nvlink": {"peers": [address(number ^ 1)]}}
+        hardware |= {"mig": {"capable": True, "enabled": True}}
+        taken = [replace(allocation(pod, f"pod-{pod}"), profile=profile)]
+        return objects.card("n", number, pool="a", hardware=hardware, allocations=taken, published=offered)
+
+    def missed(profile: str) -> str | None:
+        here = (*(instance(n, "q", profile) for n in (0, 1)), instance(2, "p", "3g.40gb"), instance(4, "p", "3g.40gb"))
+        pod = bound(containers=[asking("a.3g.40gb", units=2)], pool="a")
+        one = compare(PodCards(pod, "a", here, here, layout, is_new=True), NOW)
+        assert one is not None
+        return one.missed if one.is_split else None
+
+    assert missed("1g.10gb") == "bond", "the pair had both of its large instances"
+    assert missed("3g.40gb") is None
 
 
 def test_nothing_is_said_before_kubelet_has_told_all_or_of_one_card() -> None:

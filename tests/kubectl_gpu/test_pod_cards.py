@@ -100,6 +100,29 @@ def test_a_node_that_does_not_show_its_free_cards_yet() -> None:
     assert lines(found) == [["n1", "TooFewHere: 1 of 2 free", "01,02 Free"]]
 
 
+def test_in_a_mixed_layout_it_is_the_resource_of_the_profile() -> None:
+    resource = names.resource_name(f"{POOL}.3g.40gb")
+    layout = [{"profile": "1g.10gb", "count": 2}, {"profile": "3g.40gb", "count": 1}]
+    offered = {"pool": POOL, "configVersion": "1", "slots": 3,
+               "profiles": [{"profile": each["profile"], "slots": each["count"]} for each in layout]}  # fmt: skip
+    taken = [replace(objects.allocation("x", "u-x"), profile="3g.40gb")]
+    hardware = {"mig": {"capable": True, "enabled": True}}
+    on = [
+        objects.card("n1", 0x19, pool=POOL, hardware=hardware, published=offered, allocations=taken),
+        objects.card("n1", 0x3B, pool=POOL, hardware=hardware, published=offered),
+    ]
+    shown = roomy("n1")
+    shown = replace(shown, status=replace(shown.status, allocatable={**shown.status.allocatable, resource: "1"}))
+    body = queued_body("big", containers=[asking(f"{POOL}.3g.40gb", units=2)])
+    pod, whole = adapter(SeenPod).validate_python(body), adapter(WholePod).validate_python(body)
+    view = seen(pod, on=on, nodes={"n1": shown}, pool={"allocation": {"mode": "MIG", "mig_layout": layout}})
+    found = verdict_of(view, computed(view), pod, node_verdicts(whole, view.nodes, (), view.tolerated))
+    assert found is not None
+    assert found.resource == resource
+    assert found.nodes[0].messages == (f"Insufficient {resource}",)
+    assert lines(found) == [["n1", "TooFewHere: 0 of 2 free", "19 InUse team/x  3b Free"]]
+
+
 @pytest.mark.parametrize(
     ("status", "text"),
     [
