@@ -147,7 +147,7 @@ def _reserved(seen: PodCards) -> list[GPUDevice]:
 
 def _best_here(seen: PodCards, places: Mapping[str, CardLocation], units: int, now: float) -> Apart:
     """How far apart so many slots of the node would have been, chosen beside what others have or were promised."""
-    left = [(card.name, count) for card in seen.here if (count := _free(seen, card, now))]
+    left = [(card.name, count) for card in seen.here if (count := _available(seen, card, now))]
     options = [CardOption(name, count, (-count, at), places[name]) for at, (name, count) in enumerate(left)]
     chosen = []
     for option in near.nearest(options, [(places[name], count) for name, count in left], units):
@@ -157,7 +157,7 @@ def _best_here(seen: PodCards, places: Mapping[str, CardLocation], units: int, n
     return near.apart(chosen)
 
 
-def _free(seen: PodCards, card: GPUDevice, now: float) -> int:
+def _available(seen: PodCards, card: GPUDevice, now: float) -> int:
     """Slots of a card that the pod has or could have had."""
     pod, status = seen.pod, card.status
     own = sum(taken.slots for taken in status.allocations if taken.pod_uid == pod.metadata.uid)
