@@ -82,7 +82,7 @@ e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped 
 
 .PHONY: e2e-tools
 e2e-tools: ## install what `make e2e` needs of Debian, and busybox for the toolkit's scripts
-	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap busybox
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc conmon containernetworking-plugins gcc libc6-dev docker.io debootstrap busybox
 
 .PHONY: browser-tools
 browser-tools: ## install Debian's chromium, with which the console's page is tested

@@ -171,7 +171,7 @@ class MigApply:
 class MpsDaemon:
     """The MPS control daemon of a card, as its node's device plugin sees it."""
 
-    pool: Annotated[str, Field(max_length=63)]
+    pool: Annotated[str, Field(max_length=names.POOL_NAME_MAX)]
     """Pool whose daemon it is."""
     phase: Literal["Ready", "Down", "Stopping"]
     """Ready: it answers with the pool's limits. Down: it does not, and the card is not offered. Stopping: it leaves."""

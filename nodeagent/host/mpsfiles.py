@@ -133,8 +133,8 @@ def _state(values: dict[str, Any]) -> DaemonState:
     phase, reason, wanted = values["phase"], values.get("reason"), values.get("wanted")
     if phase not in PHASES:
         raise ValueError(phase)
-    told = str(reason) if reason else None
-    return DaemonState(cast("Phase", phase), str(values["version"]), told, _wanted(wanted) if wanted else None)
+    why = str(reason) if reason else None
+    return DaemonState(cast("Phase", phase), str(values["version"]), why, _wanted(wanted) if wanted else None)
 
 
 def _read(path: Path, made: Callable[[dict[str, Any]], T]) -> dict[str, T] | None:

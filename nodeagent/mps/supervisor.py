@@ -108,11 +108,11 @@ class Supervisor:
             return
         del self._running[uuid]
         running.daemon.end()
-        self._record(uuid, replace(self._state[uuid], phase="Down", reason=f"the control daemon {how}"))
+        self._note(uuid, replace(self._state[uuid], phase="Down", reason=f"the control daemon {how}"))
 
     def _start(self, uuid: str, wanted: WantedDaemon) -> None:
         state = DaemonState("Down", wanted.version, "the control daemon is being started", wanted)
-        self._record(uuid, state)
+        self._note(uuid, state)
         self._tell()  # before anything is changed: whoever comes after us puts the compute mode back
         folder, daemon = self.path / uuid, None
         try:
@@ -130,12 +130,12 @@ class Supervisor:
             return
         self._running[uuid] = Running(daemon, self.clock())
         self._due.pop(uuid, None)
-        self._record(uuid, replace(state, phase="Ready", reason=None))
+        self._note(uuid, replace(state, phase="Ready", reason=None))
 
     def _stop(self, uuid: str) -> None:
         known = self._state.get(uuid) or DaemonState("Stopping")
         state = replace(known, phase="Stopping", reason="the control daemon leaves the card")
-        self._record(uuid, state)
+        self._note(uuid, state)
         self._tell()
         try:
             if (running := self._running.pop(uuid, None)) is not None:
@@ -159,7 +159,7 @@ class Supervisor:
                 self.tools.set_mode(uuid, EXCLUSIVE)  # somebody changed it by hand, and let others onto the card
         except Failed as error:
             del self._running[uuid]
-            self._record(uuid, replace(self._state[uuid], phase="Down", reason=f"{NOT_ANSWERING}: {error}"))
+            self._note(uuid, replace(self._state[uuid], phase="Down", reason=f"{NOT_ANSWERING}: {error}"))
             self._tell()
             running.daemon.end()
             return
@@ -175,9 +175,9 @@ class Supervisor:
 
     def _check(self, folder: Path, threads: int) -> None:
         """Whether the daemon has the limits; raises Failed or ValueError."""
-        told = self.tools.ask(folder, QUESTION).strip()
-        if round(float(told)) != threads:
-            raise Failed(f"it tells of {told} percent of threads where {threads} were set")
+        answer = self.tools.ask(folder, QUESTION).strip()
+        if round(float(answer)) != threads:
+            raise Failed(f"it tells of {answer} percent of threads where {threads} were set")
 
     def _may_try(self, uuid: str) -> bool:
         due = self._due.get(uuid)
@@ -186,9 +186,9 @@ class Supervisor:
     def _failed(self, uuid: str, state: DaemonState) -> None:
         pause = min(self._due[uuid][1] * 2, PAUSE_MAX) if uuid in self._due else PAUSE
         self._due[uuid] = self.clock() + pause, pause
-        self._record(uuid, state)
+        self._note(uuid, state)
 
-    def _record(self, uuid: str, state: DaemonState) -> None:
+    def _note(self, uuid: str, state: DaemonState) -> None:
         if self._state.get(uuid) != state:
             (log.info if state.phase == "Ready" else log.warning)(
                 "the daemon of a card", card=uuid, phase=state.phase, why=state.reason

@@ -91,7 +91,7 @@ class Heard:
         for peer in (hardware.get("nvlink") or {}).get("peers", ()):
             assert said("nvlink_peers", partial(_is_among, peer)), peer
         for count in (hardware.get("nvlink") or {}).get("links", ()):
-            assert said("nvlink_links", partial(_is_one_of, count)), count
+            assert said("nvlink_links", partial(_has_number, count)), count
         assert (root := hardware["pci"].get("root")) is None or said("pci_root", lambda text: text.strip() == root)
 
 
@@ -103,7 +103,7 @@ def _is_number(value: int, text: str) -> bool:
     return _number(text) == value
 
 
-def _is_one_of(count: int, text: str) -> bool:
+def _has_number(count: int, text: str) -> bool:
     return count in [_number(part) for part in text.split(",")]
 
 

@@ -90,6 +90,7 @@ NODE = Kind(
         "monitoring": ({"dcgmReady": True}, (BOOTSTRAP,)),
         "bootstrap": ({"validated": True}, (BOOTSTRAP,)),
         "software": ([{"component": "kernel", "running": "6.8.0-60-generic"}], (BOOTSTRAP,)),
+        "managedElsewhere": ({"plugin": "nvidia.com/gpu"}, (BOOTSTRAP,)),
         "driverWork": ({"driver": "a", "phase": "Queued", "since": NOW, "nodeUID": "u", "attempt": 1}, (DRIVER,)),
         "lastDriverWork": ({"driver": "a", "revision": "r", "at": NOW, "took": 1, "result": "Good"}, (DRIVER,)),
         "pools": ({"pending": [{"inventoryID": "x", "autoApproved": False, "reason": "NoPoolMatched"}]}, (POOL,)),

@@ -115,7 +115,7 @@ def _runtime(state: NodeState, *, status: bool | None) -> Finding | None:
     if found is None or found.state not in RUNTIME_REASONS:
         return None
     message = f"the container runtime of node {state.name}{f' ({found.kind})' if found.kind else ''}"
-    return Finding(status, RUNTIME_REASONS[found.state], f"{message}: {found.message or found.state}")
+    return Finding(status, RUNTIME_REASONS[found.state], f"{message}: {found.message}")
 
 
 def monitoring_check(state: NodeState) -> Finding | None:

@@ -46,8 +46,9 @@ def writes(cards: Sequence[GPUDevice], basis: Basis, foreign: ForeignUsage) -> t
     wanted = offers.wanted(basis.pool, cards, basis.asked, basis.scan, foreign)
     # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
     telling = foreign.is_current and any(offers.is_member(basis.pool, card) for card in cards)
-    told, daemons = foreign.users if telling else None, mps.reported(basis.pool, cards, basis.asked, basis.scan)
-    return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), told, daemons=daemons)
+    users = foreign.users if telling else None
+    daemons = mps.reported(basis.pool, cards, basis.asked, basis.scan)
+    return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), users, daemons=daemons)
 
 
 def daemons(cards: Sequence[GPUDevice], basis: Basis, now: float) -> Mapping[str, WantedDaemon]:

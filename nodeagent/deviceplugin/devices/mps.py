@@ -13,7 +13,7 @@ from controllers.api import names
 from controllers.api.gpudevice import MpsDaemon
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, unreported
-from nodeagent.deviceplugin.devices.offers import MPS, is_member, uuid
+from nodeagent.deviceplugin.devices import offers
 from nodeagent.host.mpsfiles import WantedDaemon
 
 if TYPE_CHECKING:
@@ -29,28 +29,28 @@ def wanted(
     pool: str, cards: Collection[GPUDevice], asked: DesiredOffer, seen: NodeScan, *, pods: Iterable[Pod], now: float
 ) -> Mapping[str, WantedDaemon]:
     """What is wanted of the pool's cards, by uuid; `pods`: those bound to the node, `now` in epoch seconds."""
-    members = [card for card in cards if is_member(pool, card) and uuid(card)]
+    members = [card for card in cards if offers.is_member(pool, card) and offers.uuid(card)]
     beside = unreported(pool, members, [pod for pod in pods if pool in pools_of(pod)])
     found: dict[str, WantedDaemon] = {}
     for card in members:
         used = not is_clear(card, beside, now)
-        if (told := _settings(card, asked)) is not None:
-            found[uuid(card)] = WantedDaemon(*told, keep=used)
+        if (settings := _settings(card, asked)) is not None:
+            found[offers.uuid(card)] = WantedDaemon(*settings, keep=used)
         elif used and (former := _former(card, seen)) is not None:
-            found[uuid(card)] = replace(former, keep=True)
+            found[offers.uuid(card)] = replace(former, keep=True)
     return found
 
 
 def _former(card: GPUDevice, seen: NodeScan) -> WantedDaemon | None:
     """The settings of the daemon that a card has; None where it has none."""
-    said = seen.daemons.cards.get(uuid(card))
+    said = seen.daemons.cards.get(offers.uuid(card))
     return said.wanted if said is not None else None
 
 
 def _settings(card: GPUDevice, asked: DesiredOffer) -> tuple[str, int, str, str] | None:
     """The settings of a card that is to be offered; None where it is not, or not by MPS."""
     name, offer = card.status.inventory_id or "", asked.last
-    if name not in asked.allowed or offer is None or offer.mode != MPS or offer.limits is None:
+    if name not in asked.allowed or offer is None or offer.mode != offers.MPS or offer.limits is None:
         return None
     published = offer.of(name)
     return published.config_version, published.slots, offer.limits.memory, offer.limits.threads
@@ -58,11 +58,11 @@ def _settings(card: GPUDevice, asked: DesiredOffer) -> tuple[str, int, str, str]
 
 def reported(pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan) -> dict[str, MpsDaemon | None]:
     """What `status.mps` is to be of the pool's members, by the object's name: of others their own plugin tells."""
-    return {card.name: _reported(pool, card, asked, seen) for card in cards if is_member(pool, card)}
+    return {card.name: _reported(pool, card, asked, seen) for card in cards if offers.is_member(pool, card)}
 
 
 def _reported(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -> MpsDaemon | None:
-    said, is_wanted = seen.daemons.cards.get(uuid(card)), _settings(card, asked) is not None
+    said, is_wanted = seen.daemons.cards.get(offers.uuid(card)), _settings(card, asked) is not None
     if said is None and not is_wanted:
         return None
     if not seen.daemons.alive:

@@ -1,7 +1,8 @@
 """Docker's `daemon.json`: NVIDIA's handlers and CDI merged into it as text, and taken out to the byte. Pure.
 
-JSON has no comments, so ours are known otherwise: a handler by its program in our folder, and what we made around it,
-or switched on, by two spaces after its colon, as nobody's formatter writes them.
+JSON has no comments, so ours are known otherwise: a handler by its program in our folder and nothing beside it (GPU
+Operator's has arguments), and what we made around it, or switched on, by two spaces after its colon, as nobody's
+formatter writes them.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class _Member:
 def install(node: DockerNode) -> Plan:
     """Make the handlers and CDI known; raises Refused."""
     content = _text(node)
-    foreign = _handlers_in(content).get("nvidia", "") or node.handlers.get("nvidia", "")
-    if foreign and dirname(foreign) != FOLDER:
+    foreign = _foreign(content, node.handlers)
+    if foreign:
         if basename(foreign) != PROGRAM:
             raise Refused(f"a handler nvidia runs {foreign!r}: rename it, or make it run {PROGRAM}")
         return Plan(remove(node).changes, foreign=foreign)
@@ -145,7 +146,7 @@ def stripped(text: str) -> str | None:
     for name in HANDLERS:
         told = parsed.get("runtimes")
         entry = told.get(name) if isinstance(told, dict) else None
-        if isinstance(entry, dict) and dirname(str(entry.get("path", ""))) == FOLDER:
+        if _is_ours(entry):
             made = _without(made, ("runtimes", name), marked=False)
     made = _without(made, ("features", "cdi"), marked=True)
     for key in ("runtimes", "features"):
@@ -154,6 +155,23 @@ def stripped(text: str) -> str | None:
     if made == text:
         return text
     return None if made == f"{_ABSENT}{{}}\n" else "" if made == f"{_EMPTY}{{}}\n" else made
+
+
+def _is_ours(entry: object) -> bool:
+    """Whether a handler is as we write it."""
+    return isinstance(entry, dict) and entry.keys() == {"path"} and dirname(str(entry["path"])) == FOLDER
+
+
+def _foreign(text: str | None, running: Mapping[str, str]) -> str:
+    """The program of a handler `nvidia` that is somebody else's; empty where there is none."""
+    try:
+        clean = stripped(text) if text is not None else None
+    except Unforeseen:
+        clean = text
+    if found := _handlers_in(clean).get("nvidia"):
+        return found
+    told = running.get("nvidia", "")
+    return told if dirname(told) != FOLDER else ""
 
 
 def _text(node: DockerNode) -> str | None:

@@ -109,6 +109,13 @@ def test_somebody_elses_handler_stands_and_nothing_is_written() -> None:
     assert (done.changes, done.foreign) == ((), "nvidia-container-runtime")
 
 
+def test_gpu_operators_handler_of_the_same_program_is_none_of_ours() -> None:
+    text = f'{{"runtimes": {{"nvidia": {{"args": [], "path": "{PROGRAMS["nvidia"]}"}}}}}}'
+
+    assert docker.install(node(text)) == docker.Plan(foreign=PROGRAMS["nvidia"])
+    assert docker.remove(node(text)).changes == ()
+
+
 def test_a_docker_without_cdi_is_told_and_one_with_flags_is_not_made_unable_to_start() -> None:
     with pytest.raises(Refused, match=r"Docker 20\.10 knows no CDI"):
         docker.install(node("{}", release=(20, 10)))
