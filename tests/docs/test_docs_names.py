@@ -14,6 +14,8 @@ import yaml
 
 from controllers.api import gangs, names
 from controllers.api.reasons import words as reasons_of_conditions
+from controllers.domain.catalogue import canonical_profile
+from controllers.domain.request import pool_of, profile_of
 from tests.docs.site import IDS, PAGES, ROOT, text
 from tools.docs.markdown import blocks
 
@@ -177,6 +179,9 @@ def test_every_label_annotation_and_resource_exists(page: Path) -> None:
     # Labels that our NodeFeatureRule gives (docs/inventory.md lists them) and those of one component or pool.
     labels = re.compile(r"(deploy|pool|device|driver|kernel|os)(\.|$)")
     named = {name.rstrip(".-") for name in re.findall(r"(?<![\w.-])gpu\.deckhouse\.io/([a-z][\w.-]*)", text(page))}
+
+    # The resource of a profile, which a pool of a mixed MIG layout has.
+    named = {pool_of(name) if canonical_profile(profile_of(name) or "") else name for name in named}
 
     assert {name for name in named if name not in known and not labels.match(name)} == set()
 
