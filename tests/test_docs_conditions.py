@@ -13,6 +13,7 @@ import yaml
 
 from controllers.api import reasons
 from controllers.api.components import COMPONENTS
+from controllers.api.reasons.runtime import RUNTIME_REASONS
 from controllers.api.reasons.typed import CheckWord, Reason
 from tests.test_architecture import parsed
 from tools.docs import blocks
@@ -62,6 +63,7 @@ def test_the_types_know_every_reason_and_no_other() -> None:
 
 def test_every_reason_is_given_somewhere() -> None:
     made = {word for component in COMPONENTS for word in (component.not_ready, component.overdue)}
+    made |= set(RUNTIME_REASONS.values())  # of what the toolkit's pod tells of the runtime, by its state
     assert not set(reasons.words()) - spelled() - set(reasons.DEVICE_OWNERS) - made
 
 

@@ -178,6 +178,11 @@ class MpsDaemon:
     reason: Annotated[str | None, Field(max_length=1024)] = None
     """Why it is not Ready."""
 
+    @property
+    def spelled(self) -> str:
+        """Why it is not Ready, as part of a sentence; the phase where nobody says more."""
+        return (self.reason or self.phase).rstrip(".")
+
 
 @record
 class Pci:

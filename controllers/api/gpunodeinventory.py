@@ -80,7 +80,7 @@ class ContainerRuntime:
     """The node's container runtime, as the toolkit's pod finds it."""
 
     kind: Annotated[str, Field(max_length=64)] = ""
-    """containerd, CRI-O, Docker, or K3s and RKE2; empty where that is not known."""
+    """Its name: containerd, CRI-O, Docker, or K3s and RKE2; empty where that is not known."""
     state: RuntimeState
     """How far it is with NVIDIA's handlers; Ready where it runs with them."""
     message: Annotated[str, Field(max_length=512)] = ""
