@@ -11,6 +11,7 @@ import yaml
 
 from controllers.api import resources
 from controllers.api.resources import Resource
+from controllers.gpu_operator.pools import MIG_LABEL, PLUGIN_LABEL
 from kubectl_gpu.importing import CLUSTER_POLICY, NVIDIA_DRIVER
 from kubectl_gpu.main import main
 from tests.gpu_operator.given import config_map, node, nvidia_driver, policy, usual
@@ -18,9 +19,20 @@ from tests.kubectl_gpu.conftest import Here, Kubectl
 from tests.slice.people import People
 
 NAMESPACE = "gpu-operator"
+
+
+def divided(profiles: dict[str, int]) -> dict[str, Any]:
+    """An entry of mig-parted's that divides all cards so."""
+    return {"devices": "all", "mig-enabled": True, "mig-devices": profiles}
+
+
 SHARES = yaml.safe_dump({"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}})
+CLIENTS = yaml.safe_dump({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 6}]}}})
 PARTED = yaml.safe_dump(
-    {"mig-configs": {"sevenths": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}]}}
+    {
+        "version": "v1",
+        "mig-configs": {"sevenths": [divided({"1g.10gb": 7})], "uneven": [divided({"1g.10gb": 2, "3g.40gb": 1})]},
+    }
 )
 
 
@@ -34,7 +46,7 @@ def given() -> list[dict[str, Any]]:
     return [
         policy(**spec),
         driver,
-        config_map("shares", quarters=SHARES),
+        config_map("shares", quarters=SHARES, clients=CLIENTS),
         config_map("parted", **{"config.yaml": PARTED}),
     ]
 
@@ -44,8 +56,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file with all of it, where no cluster is."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     path = tmp_path / "operator.yaml"
-    path.write_text(yaml.safe_dump_all([*given(), node("n1", {"nvidia.com/gpu-driver-upgrade-state": "drain-required",
-                                                              "nvidia.com/mig.config": "sevenths"})]))  # fmt: skip
+    upgraded = {"nvidia.com/gpu-driver-upgrade-state": "drain-required", MIG_LABEL: "sevenths"}
+    nodes = [node("n1", upgraded), node("n2", {MIG_LABEL: "uneven"}), node("n3", {PLUGIN_LABEL: "clients"})]
+    path.write_text(yaml.safe_dump_all([*given(), *nodes]))
     return str(path)
 
 
@@ -53,7 +66,8 @@ def names_of(listed: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["kind"], one["metadata"]["name"]) for one in listed["items"]]
 
 
-WANTED = [("ModuleConfig", "gpu-control-plane"), ("GPUDriver", "fallback"), ("GPUPool", "gpu"), ("GPUPool", "sevenths")]
+POOLS = ("gpu", "clients", "sevenths", "uneven")
+WANTED = [("ModuleConfig", "gpu-control-plane"), ("GPUDriver", "fallback"), *(("GPUPool", name) for name in POOLS)]
 
 
 def test_files_need_no_cluster_and_objects_stand_alone_on_the_output(
@@ -64,7 +78,8 @@ def test_files_need_no_cluster_and_objects_stand_alone_on_the_output(
     assert names_of(yaml.safe_load(printed.out)) == WANTED
     assert "unknown: ClusterPolicy cluster-policy: fancy.new: GPU Operator 26.7 has no such field" in printed.err
     assert "no counterpart: ClusterPolicy cluster-policy: mig.strategy (mixed)" in printed.err
-    assert "resource: pods that ask for nvidia.com/mig-1g.10gb ask for gpu.deckhouse.io/sevenths." in printed.err
+    assert "resource: pods that ask for nvidia.com/mig-1g.10gb ask for gpu.deckhouse.io/sevenths" in printed.err
+    assert "pods that ask for nvidia.com/mig-3g.40gb ask for gpu.deckhouse.io/uneven.3g.40gb" in printed.err
     assert "first: GPU Operator upgrades the driver (drain-required) of n1" in printed.err
 
 
@@ -120,7 +135,9 @@ async def test_an_operator_in_the_cluster_is_imported_twice_and_changes_once(
     placed = [one | {"metadata": one["metadata"] | {"namespace": NAMESPACE}} if one["kind"] == "ConfigMap" else one
               for one in given()]  # fmt: skip
     apply(kubectl, *placed)
-    kubectl.run("label", "node", "gpu-1", "nvidia.com/mig.config=sevenths")
+    labelled = {"gpu-1": (f"{MIG_LABEL}=sevenths", f"{PLUGIN_LABEL}=clients"), "gpu-2": (f"{MIG_LABEL}=uneven",)}
+    for name, labels in labelled.items():
+        assert kubectl.run("label", "node", name, *labels).returncode == 0
     try:
         printed = json.loads((await here("import", "gpu-operator", "-o", "json")).out)
         assert names_of(printed) == WANTED
@@ -128,11 +145,15 @@ async def test_an_operator_in_the_cluster_is_imported_twice_and_changes_once(
 
         first = (await here("import", "gpu-operator", "--apply")).out
         assert first.splitlines()[1:] == [
-            "GPUDriver fallback: created", "GPUPool gpu: created", "GPUPool sevenths: created",
+            "GPUDriver fallback: created", *(f"GPUPool {name}: created" for name in POOLS),
         ]  # fmt: skip
+        kept = {name: json.loads(kubectl.run("get", "gpupool", name, "-o", "json").stdout)["spec"] for name in POOLS}
+        assert kept["clients"]["allocation"]["mps"] == {"clients": 6, "memory": "Equal", "threads": "Equal"}
+        uneven = [{"profile": "1g.10gb", "count": 2}, {"profile": "3g.40gb", "count": 1}]
+        assert kept["uneven"]["allocation"]["migLayout"] == uneven
         before = versions(kubectl)
         again = (await here("import", "gpu-operator", "--apply")).out
-        assert [line.rpartition(": ")[2] for line in again.splitlines()] == ["as it is"] * 4
+        assert [line.rpartition(": ")[2] for line in again.splitlines()] == ["as it is"] * len(WANTED)
         assert versions(kubectl) == before
 
         driver = json.loads(kubectl.run("get", "gpudriver", "fallback", "-o", "json").stdout)["spec"]
@@ -145,10 +166,10 @@ async def test_an_operator_in_the_cluster_is_imported_twice_and_changes_once(
         replaced = await here("import", "gpu-operator", "--apply", "--overwrite")
         assert "GPUDriver fallback: replaced (spec.rollout.paused)" in replaced.out
     finally:
-        kubectl.run("label", "node", "gpu-1", "nvidia.com/mig.config-")
+        kubectl.run("label", "node", *labelled, f"{MIG_LABEL}-", f"{PLUGIN_LABEL}-")
         kubectl.run("delete", "crd", *(one["metadata"]["name"] for one in definitions))
         kubectl.run("delete", "gpudriver", "fallback", "--wait=false")
-        for pool in ("gpu", "sevenths"):
+        for pool in POOLS:
             if people.view.pools.get(pool) is not None:
                 await people.retire(pool)
         await people.no_settings()
