@@ -59,7 +59,7 @@ async def restore(cluster: Cluster, args: argparse.Namespace) -> int:
     cards = kept.located(wanted.cards, devices)
     wait = args.timeout if args.wait and args.apply else 0.0
     dry_run = "none" if args.apply else "client"
-    done = await keeping.until_applied(cluster, cards, dry_run=dry_run, wait=wait)
+    done = await keeping.until_applied(cluster, cards, dry_run=dry_run, wait=wait, overwrite=args.overwrite)
     keeping.report(done, "table", dry_run)
     if not args.apply:
         warn("Nothing is written: --apply does it.")

@@ -37,7 +37,7 @@ def _backup(commands: Any, make: Add) -> None:
 
 def _applied(command: argparse.ArgumentParser) -> None:
     command.add_argument("--apply", action="store_true", help="write it; without this nothing is written")
-    command.add_argument("--overwrite", action="store_true", help="replace objects that are there and differ")
+    command.add_argument("--overwrite", action="store_true", help="replace what is there and differs")
 
 
 IMPORT = """Prints GPUDrivers (paused), a ModuleConfig and GPUPools (into which no card goes by itself) that do what

@@ -38,11 +38,6 @@ class CardMarks:
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def spelled(self) -> str:
-        """All of it in one line."""
-        return ", ".join(f"{key}={value}" for key, value in sorted({**self.labels, **self.annotations}.items()))
-
     def lacking(self, device: GPUDevice) -> dict[str, dict[str, str]]:
         """What of it the card does not carry: a part of its metadata."""
         pairs = (
@@ -51,6 +46,12 @@ class CardMarks:
         )
         missing = {part: {k: v for k, v in wanted.items() if has.get(k) != v} for part, wanted, has in pairs}
         return {part: keys for part, keys in missing.items() if keys}
+
+    def replacing(self, device: GPUDevice) -> dict[str, tuple[str, str]]:
+        """What the card says otherwise: value there and value of the file, by key."""
+        has = {**device.metadata.labels, **device.metadata.annotations}
+        lacking = (pair for keys in self.lacking(device).values() for pair in keys.items())
+        return {key: (has[key], value) for key, value in sorted(lacking) if key in has}
 
     @staticmethod
     def steps(lacking: Mapping[str, Mapping[str, str]]) -> list[dict[str, dict[str, str]]]:

@@ -12,18 +12,19 @@ POLICY: Final = "cluster-policy"
 """The ClusterPolicy that the chart makes."""
 DRIVER: Final = "default"
 """The NVIDIADriver that it makes where drivers are objects of their own."""
+CLUSTER: Final = "draDriver"
+"""What an import calls the GPUCluster that the chart makes, by the values that it is made of."""
 _NO_OBJECTS: Final = frozenset(
     ("platform", "nfd", "node-feature-discovery", "clusterPolicy", "gpuCluster", "draDriver", "extraObjects", "global")
 )
 """Keys that are no part of a ClusterPolicy."""
-_OPERATOR: Final = (
-    "annotations",
-    "defaultRuntime",
-    "initContainer",
-    "labels",
-    "runtimeClass",
-    "use_ocp_driver_toolkit",
+_OF_OPERATOR: Final = frozenset(
+    (
+        *("repository", "image", "version", "imagePullPolicy", "imagePullSecrets", "env", "resources", "logging"),
+        *("priorityClassName", "nodeSelector", "tolerations", "affinity", "cleanupCRD", "upgradeCRD"),
+    )
 )
+"""Keys of `operator` that are of its own Deployment, and no part of a ClusterPolicy; any other is named."""
 _RENAMED: Final = {"repoConfig": ("configMapName", "name"), "virtualTopology": ("config", "name")}
 
 
@@ -33,10 +34,10 @@ def is_values(document: Mapping[str, Any]) -> bool:
 
 
 def of_values(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The ConfigMaps, the ClusterPolicy and the NVIDIADriver."""
+    """The ConfigMaps, the ClusterPolicy, the GPUCluster and the NVIDIADriver."""
     spec = {key: deepcopy(value) for key, value in values.items() if key not in _NO_OBJECTS}
     if isinstance(operator := spec.get("operator"), dict):
-        spec["operator"] = {key: value for key, value in operator.items() if key in _OPERATOR}
+        spec["operator"] = {key: value for key, value in operator.items() if key not in _OF_OPERATOR}
     for part in ("devicePlugin", "migManager"):
         yield from _config_map(spec.get(part))
     driver = spec.get("driver")
@@ -47,8 +48,14 @@ def of_values(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "metadata": {"name": POLICY},
         "spec": spec,
     }
+    if _is_on(values.get("gpuCluster"), "deployCR") or _is_on(values.get("draDriver"), "enabled"):
+        yield {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster", "metadata": {"name": CLUSTER}}
     if isinstance(driver, dict) and separate.get("enabled") and separate.get("deployDefaultCR", True):
         yield _driver(driver, separate, spec)
+
+
+def _is_on(part: Any, key: str) -> bool:
+    return isinstance(part, dict) and part.get(key) is True
 
 
 def _config_map(part: Any) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import gpudriver_rules as rules
+from controllers.gpu_operator.credentials import may_be_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,8 +91,15 @@ def _proxy(fields: Fields, path: str) -> dict[str, str]:
     """Proxies among the environment, of which nothing else is taken over."""
     found: dict[str, str] = {}
     for variable in fields.rows(path):
-        name = str(variable.get("name"))
-        if (key := PROXIES.get(name.upper())) and isinstance(value := variable.get("value"), str) and value:
+        name, value = str(variable.get("name")), variable.get("value")
+        key = PROXIES.get(name.upper())
+        if key and isinstance(value, str) and may_be_secret(name, value):
+            reason = (
+                f"its URL has a user or a password, which is not copied: put {name} into a Secret of the module's "
+                "namespace, name that in spec.build.secretEnv, and set spec.build.useClusterProxy to false"
+            )
+            fields.remark("ToDo", path, reason, name)
+        elif key and isinstance(value, str) and value:
             found[key] = value
         else:
             reason = "a GPUDriver gives its container no environment but proxies and a Secret (spec.build.secretEnv)"

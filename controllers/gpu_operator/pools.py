@@ -85,11 +85,14 @@ def _shared(fields: Fields, source: Source) -> dict[str, Sharing]:
         fields.remark("ToDo", path, f"ConfigMap {name} could not be read: give it with -f, or make pools by hand")
         return {}
     used = _labels(source, PLUGIN_LABEL)
-    return {
-        key: sharing(text)
-        for key, text in source.config_maps[name].items()
-        if used is None or key in used or key == default
-    }
+    data = source.config_maps[name]
+    keys = sorted({*(data if used is None else used), default} - {""})
+    return {key: sharing(data[key]) if key in data else _missing(name, key) for key in keys}
+
+
+def _missing(name: str, key: str) -> Sharing:
+    """A configuration that nodes are to have, and that is not there: the plugin offers nothing by it either."""
+    return Sharing(refused=f"ConfigMap {name} has no configuration {key}")
 
 
 def _divided(fields: Fields, source: Source) -> dict[str, list[PartedLayout]]:

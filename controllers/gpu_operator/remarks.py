@@ -21,6 +21,12 @@ SHOWN_MAX: Final = 60
 """Characters of a value that a remark repeats."""
 
 
+_KINDS: Final = (
+    *((bool, "true or false"), (dict, "a group of fields"), (list, "a list of others"), (str, "a text")),
+    (int | float, "a number"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """One of them."""
@@ -108,7 +114,9 @@ class Fields:
         self.remarks.append(Remark(kind, f"{self.about}: {path}", reason, _shown(value)))
 
     def _mistake(self, path: str, expected: str, found: Any) -> UsageError:
-        return UsageError(f"{self.about}: spec.{path} should be {expected}, not {_shown(found)}.")
+        # Never the value: it may be a secret of an environment that was put in another form.
+        is_other = next((word for kind, word in _KINDS if isinstance(found, kind)), "what it is")
+        return UsageError(f"{self.about}: spec.{path} should be {expected}, not {is_other}.")
 
     def rest(self, fields: frozenset[str], reasons: Reasons) -> list[Remark]:
         """The remarks, with those on what was not taken: unknown fields, and others by the table of reasons."""

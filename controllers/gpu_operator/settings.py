@@ -8,6 +8,7 @@ from controllers.api import components
 from controllers.api.image_reference import split_reference
 from controllers.api.record import json_name
 from controllers.api.settings import parse_settings
+from controllers.gpu_operator.credentials import may_be_secret, suspects
 from controllers.gpu_operator.reasons import UPSTREAM
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ OFF_BY_DEFAULT: Final = frozenset({components.DCGM})
 """GPU Operator leaves these off where nobody asks for them, so that `enabled: false` is no wish of anybody's."""
 RUNTIME_ENV: Final = ("CONTAINERD_", "CRIO_", "DOCKER_", "RUNTIME")
 """How variables begin by which GPU Operator's toolkit finds the runtime: here the node's agent finds it."""
+_LEAKS: Final = "whoever may read the ModuleConfig reads it, and no component takes variables from a Secret"
 DRIVER_ROOT: Final = "/run/nvidia/driver"
 
 
@@ -58,7 +60,7 @@ def _component(fields: Fields, component: Component) -> dict[str, Any]:
     made |= _image(fields, component)
     if env := _env(fields, component):
         made["env"] = env
-    if args := fields.words(f"{at}.args"):
+    if args := _args(fields, at):
         made["args"] = args
     if resources := _resources(fields, at):
         made["resources"] = resources
@@ -96,6 +98,10 @@ def _env(fields: Fields, component: Component) -> list[dict[str, str]]:
     path = f"{_section(component)}.env"
     for variable in fields.rows(path):
         name, value = str(variable.get("name")), variable.get("value", "")
+        if isinstance(value, str) and may_be_secret(name, value):
+            reason = f"its value may be a credential, and is left out ({_LEAKS}). If it is none, set bootstrap.{path}"
+            fields.remark("ToDo", path, reason, name)
+            continue
         if "valueFrom" in variable or not isinstance(value, str):
             reason = "a component's variables have values that stand in the settings"
         elif component.name == components.TOOLKIT and name.startswith(RUNTIME_ENV):
@@ -107,6 +113,16 @@ def _env(fields: Fields, component: Component) -> list[dict[str, str]]:
             continue
         fields.remark("NoCounterpart", path, reason, name)
     return made
+
+
+def _args(fields: Fields, at: str) -> list[str]:
+    """The arguments, all or none: what one of them means hangs on those beside it."""
+    found = fields.words(f"{at}.args")
+    if not (suspected := suspects(found)):
+        return found
+    reason = f"they may hold a credential, so that all are left out ({_LEAKS}); set bootstrap.{at}.args by hand"
+    fields.remark("ToDo", f"{at}.args", reason, ", ".join(suspected))
+    return []
 
 
 def _resources(fields: Fields, at: str) -> dict[str, dict[str, str]]:
@@ -129,9 +145,9 @@ def _valid(fields: Fields, component: Component, made: dict[str, Any]) -> dict[s
 
 
 def _mistake(settings: dict[str, Any]) -> str:
-    """Why the module would refuse settings; empty where it takes them."""
+    """Why the module would refuse settings; empty where it takes them. What it found, maybe a secret, is kept back."""
     try:
         parse_settings(settings)
     except ValueError as error:
-        return str(error)
+        return str(error).partition(" (found ")[0]
     return ""

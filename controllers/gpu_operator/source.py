@@ -95,7 +95,10 @@ def read(texts: Iterable[tuple[str, str]]) -> Source:
             for found in _objects(yaml.safe_load_all(text), file):
                 source.add(found)
         except yaml.YAMLError as error:
-            raise UsageError(f"{file} is no YAML: {' '.join(str(error).split())[:200]}") from error
+            # Its own words quote the line, which may have a password.
+            mark = getattr(error, "problem_mark", None)
+            where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+            raise UsageError(f"{file} is no YAML{where}.") from None
     return source
 
 

@@ -30,7 +30,7 @@ from nodeagent.toolkit import leaving, turn
 from nodeagent.toolkit.host import SOCKET, Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
-from nodeagent.toolkit.state import DONE, STATE_FILE, State, tell
+from nodeagent.toolkit.state import STATE_FILE, State, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ async def live(args: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     health.stall_interval = STALL_INTERVAL
-    health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.phase in DONE)
+    health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.is_ready)
     health.check("not stopping", lambda: not stop.is_set())
     await health.start()
     log.info("started", health=f"{args.health_host}:{health.port}", pid=os.getpid())

@@ -91,6 +91,12 @@ def in_force(settings: Mapping[str, Any], handlers: Iterable[Handler], *, cdi: b
     )
 
 
+def programs(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The program of each handler of a runtime that tells these settings; empty where it names none."""
+    runtimes = table(table(settings, "containerd"), "runtimes")
+    return {name: str(table(table(runtimes, name), "options").get(BINARY, "")) for name in runtimes}
+
+
 def _is(told: Mapping[str, Any], handler: Handler) -> bool:
     options = {key: value for key, value in table(told, "options").items() if value}
     wanted = {BINARY: handler.program, **handler.options}

@@ -139,7 +139,8 @@ class Keeper:
             return State(REVERTED, refused)
         if self._has_to_be_taken_up(kind, done) and not kind.why_not_restarted(server) and not self.may_restart():
             why = "nothing is written before; a few nodes at a time (bootstrap.toolkit.runtimeRestarts)"
-            return State(AWAITING_TURN, f"{kind.name} has to be restarted, and it is not this node's turn yet: {why}")
+            why = f"{kind.name} has to be restarted, and it is not this node's turn yet: {why}"
+            return self._waiting(kind, AWAITING_TURN, why)
         self._change(kind, server, node, done)
         return self._in_force(kind, done) or self._taken_up(kind, server, node, done)
 
@@ -177,8 +178,14 @@ class Keeper:
         if done.awaits_bashible and self.writes:
             self._back.proved()
             why = "the drop-in is written; bashible merges it and restarts containerd at its next run"
-            return State(AWAITING_NODE, why)
+            return self._waiting(kind, AWAITING_NODE, why)
         return None
+
+    @staticmethod
+    def _waiting(kind: Kind, phase: str, why: str) -> State:
+        """The state of a process that goes on as it is, with our handler of pods of the module where it has it."""
+        name, program = next(iter(plan.HANDLERS.items()))
+        return State(phase, why, serves=kind.programs().get(name) == f"{plan.FOLDER}/{program}")
 
     def _change(self, kind: Kind, server: Server, node: Any, done: Plan) -> None:
         """Change the files, or leave them as they are: raises Refused where more would change than what is ours."""
@@ -206,7 +213,7 @@ class Keeper:
             return State(READY)
         if why := kind.why_not_restarted(server):
             self._back.proved()
-            return State(AWAITING_RESTART, f"the handlers are not in force yet: {why}")
+            return self._waiting(kind, AWAITING_RESTART, f"the handlers are not in force yet: {why}")
         wait_until_quiet(kind, self.timeouts, self.stopping)
         about = "restarting the runtime, which does not run with NVIDIA's handlers yet"
         log.info(about, kind=kind.name, unit=server.unit, pid=server.pid)

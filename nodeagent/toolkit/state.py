@@ -35,6 +35,8 @@ PHASES: Final = (
 )
 DONE: Final = (READY, BY_HAND)
 """In which nothing more is to be done here: whether containers get cards the validator says."""
+WAITING: Final = (AWAITING_NODE, AWAITING_TURN, AWAITING_RESTART)
+"""In which a changed configuration is not in force yet, and the process runs as it did before."""
 STATE_FILE: Final = f"/{RUNTIME_STATE}"
 """On the host."""
 
@@ -47,6 +49,13 @@ class State:
     reason: str = ""
     kind: str = ""
     """The runtime's kind, as people call it; empty where that is not known."""
+    serves: bool = False
+    """Whether the process runs with a handler of ours meanwhile, though not with all that it is to have."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the pod is ready: nothing is to be done, or what is to be done waits and pods get cards meanwhile."""
+        return self.phase in DONE or (self.phase in WAITING and self.serves)
 
 
 def tell(host: Host, state: State | None) -> None:

@@ -86,6 +86,22 @@ def test_what_fails_on_as_many_nodes_stops_there(fleet: Cluster) -> None:
     assert turns(fleet) == NODES[2:3]
 
 
+@pytest.mark.parametrize("then", [*sorted(set(STATES) - {READY, BY_HAND}), "a word that nobody knows"])
+def test_a_node_that_had_its_turn_counts_whatever_it_says_until_it_is_well(fleet: Cluster, then: str) -> None:
+    """A runtime that is dead for good is Reverted in one look, and Silent or Refused in the next."""
+    settle(fleet)
+    for node in NODES[:2]:
+        fleet.tell_runtime(then, on=node)
+    settle(fleet)
+    settle(fleet)
+    assert turns(fleet) == NODES[:2]
+
+    fleet.tell_runtime(BY_HAND, on=NODES[0])
+    fleet.tell_runtime(READY, on=NODES[1])
+    settle(fleet)
+    assert turns(fleet) == NODES[2:]
+
+
 @pytest.mark.parametrize("state", sorted(set(STATES) - {READY, AWAITING_TOOLKIT, BY_HAND}))
 def test_the_toolkit_that_is_not_ready_names_what_its_runtime_says(state: str) -> None:
     cluster = Cluster()

@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RealCrio]]:
 
 def programs(node: RealCrio) -> dict[str, str]:
     """What the process runs with."""
-    return Crio(node.root, socket=node.socket).handlers()
+    return Crio(node.root, socket=node.socket).programs()
 
 
 def test_a_drop_in_and_a_reload_bring_the_handlers_and_nothing_is_restarted(start: Callable[..., RealCrio]) -> None:

@@ -13,7 +13,8 @@ from controllers.gpu_operator.known import CLUSTER_POLICY, NVIDIA_DRIVER, is_kno
 from controllers.gpu_operator.reasons import CLUSTER_POLICY as POLICY_ROWS
 from controllers.gpu_operator.reasons import EVERYTHING
 from controllers.gpu_operator.reasons import NVIDIA_DRIVER as DRIVER_ROWS
-from tests.gpu_operator.given import nvidia_driver, of, policy, remarks, usual
+from controllers.gpu_operator.source import read
+from tests.gpu_operator.given import kinds, nvidia_driver, of, policy, remarks, usual
 
 NOTHING = "nothing in the module does this"
 
@@ -117,6 +118,75 @@ def test_no_secret_of_an_environment_is_repeated() -> None:
     made = of(policy(driver={"version": "580.105.08", "env": env, "args": [secret]}, validator={"env": env}))
     assert secret not in str(made.remarks)
     assert {"driver.env", "driver.args", "validator.env"} <= {*remarks(made)}
+
+
+SECRET = "hunter2"
+IN_A_URL = f"http://user:{SECRET}@proxy.example.com:3128"
+
+
+PARTS = ("toolkit", "gfd", "dcgm", "dcgmExporter", "validator", "driver", "gds", "daemonsets", "")
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("word", ["env", "args", "annotations"])
+def test_no_value_of_an_environment_is_in_a_mistake_or_a_remark(part: str, word: str) -> None:
+    for value in ({"TOKEN": SECRET}, SECRET, [SECRET], [[SECRET]], [{"name": "A", "value": {"x": SECRET}}]):
+        on = {"enabled": True, "version": "580.105.08", word: value}
+        try:
+            told = str(of(policy(**{part: on}) if part else nvidia_driver(**{word: value})).remarks)
+        except UsageError as error:
+            told = str(error)
+        assert SECRET not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NGC_API_KEY", SECRET),
+        ("DCGM_TOKEN", SECRET),
+        ("db_password", SECRET),
+        ("https_proxy", IN_A_URL),
+        ("X", IN_A_URL),
+    ],
+)
+@pytest.mark.parametrize("section", ["toolkit", "gfd", "dcgm", "dcgmExporter", "driver"])
+def test_a_credential_is_left_out_and_its_variable_is_named(section: str, name: str, value: str) -> None:
+    driver = {"version": "580.105.08"}
+    env = [{"name": name, "value": value}, {"name": "HTTP_PROXY", "value": "http://proxy.example.com:3128"}]
+    parts: dict[str, Any] = {
+        "driver": driver,
+        section: {"enabled": True, "env": env, **(driver if section == "driver" else {})},
+    }
+    made = of(policy(**parts))
+    assert SECRET not in str(made)
+    (remark,) = [one for one in made.remarks if one.value == name]
+    assert remark.about.endswith(f"{section}.env")
+    assert ("secretEnv" if section == "driver" else f"bootstrap.{section}.env") in remark.reason
+    assert "http://proxy.example.com:3128" in str(made.objects), "others are taken over"
+
+
+def test_arguments_with_a_credential_are_left_out_as_a_whole() -> None:
+    for args in (["-f", "x", f"--api-token={SECRET}"], ["--password", SECRET], [IN_A_URL], [f"Bearer {SECRET}"]):
+        made = of(policy(gfd={"args": args}))
+        assert SECRET not in str(made)
+        assert "bootstrap.gfd.args" in remarks(made, "ToDo")["gfd.args"]
+    kept = ["--kubelet-token-file=/run/token", "--interval", "30s"]
+    assert kinds(of(policy(gfd={"args": kept})), "ModuleConfig")["gpu-control-plane"]["settings"]["bootstrap"] == {
+        "gfd": {"args": kept}
+    }
+
+
+def test_settings_that_the_module_refuses_are_told_without_their_values() -> None:
+    twice = [{"name": "A", "value": SECRET}, {"name": "A", "value": "x"}]
+    made = of(policy(gfd={"env": twice}))
+    assert "A is given twice" in remarks(made, "Refused")["gfd"]
+    assert SECRET not in str(made)
+
+
+def test_a_file_that_is_no_yaml_is_told_by_its_place_alone() -> None:
+    with pytest.raises(UsageError, match=r"x.yaml is no YAML in line 3, column \d+\.") as told:
+        read([("x.yaml", f"driver:\n  env:\n  - value: *{SECRET}\n")])
+    assert SECRET not in str(told.value)
 
 
 _WORDS = st.sampled_from([*sorted({word for path in CLUSTER_POLICY for word in path.split(".")})])

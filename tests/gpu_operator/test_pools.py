@@ -83,6 +83,22 @@ def test_shares_of_instances_and_of_some_cards_are_remarks() -> None:
     ))  # fmt: skip
 
 
+def test_a_configuration_that_is_not_there_is_refused_and_makes_no_pool_of_whole_cards() -> None:
+    config = {"devicePlugin": {"config": {"name": "shares", "default": "t4"}}}
+    maps = config_map("shares", a10=shared(4))
+    nodes = (node("n1", {PLUGIN: "a10"}), node("n2", {PLUGIN: "gone"}))
+    made = of(policy(driver={"enabled": False}, **config), maps, *nodes)
+    refused = remarks(made, "Refused")
+    assert "has no configuration t4. No pool" in refused["devicePlugin.config.default"]
+    assert "has no configuration gone. No pool" in refused["devicePlugin.config.gone"]
+    assert [*kinds(made, "GPUPool")] == ["a10"]
+
+    config["devicePlugin"]["config"]["default"] = ""
+    whole = kinds(of(policy(driver={"enabled": False}, **config), maps, *nodes), "GPUPool")["gpu"]
+    others = [{"key": PLUGIN, "operator": "NotIn", "values": ["a10", "gone"]}]
+    assert whole["nodeSelector"]["matchExpressions"] == others
+
+
 def test_each_configuration_has_the_nodes_with_its_label_and_the_default_all_others() -> None:
     config = {"devicePlugin": {"config": {"name": "shares", "default": "t4"}}}
     made = pools(config, config_map("shares", t4=shared(4), **{"A100-40GB": shared(8), "whole": "version: v1\n"}))

@@ -39,6 +39,18 @@ def test_values_of_the_chart_are_what_the_chart_makes_of_them() -> None:
     assert (made.objects, made.remarks) == (installed.objects, installed.remarks)
 
 
+@pytest.mark.parametrize("more", [{"draDriver": {"enabled": True}}, {"gpuCluster": {"deployCR": True}}])
+def test_values_that_ask_for_resource_claims_have_a_remark(more: dict[str, Any]) -> None:
+    assert "GPUCluster draDriver" in remarks(from_text(values(**more)), "NoCounterpart")
+    off = {"draDriver": {"image": "x"}, "gpuCluster": {"deployCR": False}}
+    assert "GPUCluster draDriver" not in remarks(from_text(values(**off)))
+
+
+def test_a_key_of_the_operators_values_that_nobody_knows_is_named() -> None:
+    assert "operator.sharding" in remarks(from_text(values(operator={"sharding": 3})), "Unknown")
+    assert remarks(from_text(values(operator={"metrics": {"serviceMonitor": {"interval": "15s"}}})), "Unknown") == {}
+
+
 def test_configmaps_that_the_chart_makes_are_read_out_of_its_values() -> None:
     config = {
         "create": True,

@@ -14,7 +14,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import to_json
 from controllers.explain.faults import UsageError
 from controllers.runtime.errors import Forbidden, RuntimeFault
-from kubectl_gpu import keeping
+from kubectl_gpu import backing_up, keeping
 from kubectl_gpu.cluster import Found
 from kubectl_gpu.parser import build
 from tests.kit import objects
@@ -53,7 +53,8 @@ class Api:
 
 async def command(api: Api, line: str) -> int:
     args = build().parse_args(line.split())
-    return await {"export": keeping.export, "apply": keeping.apply}[args.command](api, args)  # type: ignore[arg-type]
+    known = {"export": keeping.export, "apply": keeping.apply, "restore": backing_up.restore}
+    return await known[args.command](api, args)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -131,6 +132,30 @@ async def test_a_file_without_uuids_names_nobody(file: Path, capsys: pytest.Capt
     assert await command(api, f"apply -f {file}") == 1
     assert "the file does not tell its uuid" in capsys.readouterr().err
     assert api.written == []
+
+
+async def test_a_backup_replaces_nothing_that_was_said_of_a_card_since_unless_it_is_told_to(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await exported(file, capsys, card(0, **ASSIGNED, labels={"team": "x", "new": "1"}), card(1, **ASSIGNED))
+    api = Api(card(0, annotations={names.ASSIGNMENT: "b"}, labels={"team": "y"}), card(1))
+    changes = f"{names.ASSIGNMENT}: b → a, new=1, team: y → x"
+
+    assert await command(api, f"restore -f {file}") == 1
+    assert f"n1-0000-00-00-0 ({changes}): {keeping.OVERWRITE}" in capsys.readouterr().err
+    assert await command(api, f"restore -f {file} --apply --wait") == 1, "and it does not wait for it"
+    assert api.written == [("n1-0000-01-00-0", ASSIGNED)]
+    told = capsys.readouterr()
+    assert changes in told.err
+    assert "1 card restored, 0 as in the file, 1 left." in told.out
+
+    assert await command(api, f"restore -f {file} --overwrite") == 0
+    assert f"n1-0000-00-00-0: {changes}" in capsys.readouterr().out
+    assert await command(api, f"restore -f {file} --overwrite --apply") == 0
+    assert api.written[1:3] == [
+        ("n1-0000-00-00-0", {"labels": {"new": "1", "team": "x"}}),
+        ("n1-0000-00-00-0", ASSIGNED),
+    ]
 
 
 async def test_what_is_refused_is_said_and_keeps_nothing_else_back(

@@ -46,7 +46,7 @@ ROWS: Final = tuple(
         (
             "AwaitingTurn",
             "the container runtime has to be restarted, and other nodes have their turn first",
-            "wait; `bootstrap.toolkit.runtimeRestarts` says how many at once, and a node with `RuntimeReverted` counts",
+            "wait; `bootstrap.toolkit.runtimeRestarts` says how many at once; who had its turn counts until it is well",
         ),
         (
             "AwaitingRuntimeRestart",

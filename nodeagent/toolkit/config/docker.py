@@ -1,8 +1,9 @@
 """Docker's `daemon.json`: NVIDIA's handlers and CDI merged into it as text, and taken out to the byte. Pure.
 
 JSON has no comments, so ours are known otherwise: a handler by its program in our folder and nothing beside it (GPU
-Operator's has arguments), and what we made around it, or switched on, by two spaces after its colon, as nobody's
-formatter writes them.
+Operator's has arguments), and what we made around it, or switched on, by two spaces after its colon. People write two
+spaces, too: so they are a mark only in a file with a handler of ours, and a file in which that would take away what
+somebody else wrote is refused before it is written.
 """
 
 from __future__ import annotations
@@ -134,27 +135,33 @@ def edited(text: str | None, handlers: Mapping[str, str], *, cdi: bool) -> str:
     wanted = {**before, "runtimes": {**before.get("runtimes", {}), **{k: {"path": v} for k, v in handlers.items()}}}
     if cdi:
         wanted["features"] = {**before.get("features", {}), "cdi": True}
-    if parse(made) != wanted or stripped(made) != clean:
+    if parse(made) != wanted:
         raise Unforeseen("it is written in a form that cannot be added to; add the handlers by hand")
+    if stripped(made) != clean:
+        raise Unforeseen("runtimes, features or cdi has two spaces after its colon, which is our own mark: write one")
     return made
 
 
 def stripped(text: str) -> str | None:
     """The text without what is ours, to the byte as it was; None where the file is there for us alone."""
     parsed = parse(text)
+    ours = _ours(parsed)
+    if not ours:
+        return text
     made = text
-    for name in HANDLERS:
-        told = parsed.get("runtimes")
-        entry = told.get(name) if isinstance(told, dict) else None
-        if _is_ours(entry):
-            made = _without(made, ("runtimes", name), marked=False)
+    for name in ours:
+        made = _without(made, ("runtimes", name), marked=False)
     made = _without(made, ("features", "cdi"), marked=True)
     for key in ("runtimes", "features"):
         if parse(made).get(key) == {}:
             made = _without(made, (key,), marked=True)
-    if made == text:
-        return text
     return None if made == f"{_ABSENT}{{}}\n" else "" if made == f"{_EMPTY}{{}}\n" else made
+
+
+def _ours(parsed: Mapping[str, Any]) -> list[str]:
+    """The names of the handlers that are ours; without any, nothing in the file is."""
+    told = parsed.get("runtimes")
+    return [name for name in HANDLERS if isinstance(told, dict) and _is_ours(told.get(name))]
 
 
 def _is_ours(entry: object) -> bool:
@@ -194,9 +201,11 @@ def _handlers_in(text: str | None) -> dict[str, str]:
 def _switches_cdi(text: str | None) -> bool:
     """Whether it is we who switched CDI on."""
     try:
-        return text is not None and (found := _find(text, ("features", "cdi"))) is not None and _marked(text, found)
+        if text is None or not _ours(parse(text)):
+            return False
     except Unforeseen:
         return False
+    return (found := _find(text, ("features", "cdi"))) is not None and _marked(text, found)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from nodeagent.toolkit.cri import Runtime, RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from nodeagent.toolkit.config.plan import Plan
@@ -62,6 +63,10 @@ class Kind(Host, ABC):
     @abstractmethod
     def runs_with(self, done: Plan) -> bool:
         """Whether the running process has the plan's handlers; raises RuntimeUnavailable."""
+
+    @abstractmethod
+    def programs(self) -> Mapping[str, str]:
+        """The program of each handler that the running process has, by name; raises RuntimeUnavailable."""
 
     @abstractmethod
     def fingerprint(self) -> tuple[object, ...]:

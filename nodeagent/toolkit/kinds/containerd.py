@@ -80,6 +80,10 @@ class Containerd(Kind):
         """By the settings that CRI's Status tells."""
         return cri.in_force(self.runtime.settings(), done.handlers, cdi=done.cdi)
 
+    def programs(self) -> dict[str, str]:
+        """By the same settings."""
+        return cri.programs(self.runtime.settings())
+
     def prove(self, server: Server, node: Node, done: Plan, back: WayBack) -> None:
         """By its dump: before and after may differ in ours alone."""
         former = FORMER in {change.path for change in done.changes}

@@ -124,11 +124,11 @@ class Crio(Kind):
 
     def runs_with(self, done: Plan) -> bool:
         """By the configuration that the process tells at its socket."""
-        known = self.handlers()
+        known = self.programs()
         return all(known.get(one.name) == one.program for one in done.handlers)
 
-    def handlers(self) -> dict[str, str]:
-        """The program of each handler that the process runs with; raises RuntimeUnavailable."""
+    def programs(self) -> dict[str, str]:
+        """By the same configuration."""
         return crio.programs(_parsed(ask(self.at(self.socket), "/config").decode(errors="replace")))
 
     def reload(self, server: Server, done: Plan) -> bool:

@@ -91,6 +91,10 @@ class Docker(Kind):
         info = self._info()
         return self._knows(info, done) and (not done.cdi or bool(info.get("CDISpecDirs")))
 
+    def programs(self) -> dict[str, str]:
+        """By the daemon's own word."""
+        return _programs(self._info())
+
     def reload(self, server: Server, done: Plan) -> bool:
         """By SIGHUP, which brings handlers and not CDI; whether all of the plan is then in force."""
         if not self._knows(self._info(), done):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from nodeagent.toolkit.config.effective import BINARY, Handler, table
+from nodeagent.toolkit import cri
+from nodeagent.toolkit.config.effective import Handler
 from nodeagent.toolkit.config.plan import FOLDER, PROGRAM, Plan
 from nodeagent.toolkit.kinds.base import Kind
 
@@ -46,7 +47,7 @@ class Rancher(Kind):
 
     def observe(self) -> tuple[Server, RancherNode]:
         """The handlers that it runs with."""
-        return self.server(), RancherNode(self.runtime.release() or (0, 0), self._handlers())
+        return self.server(), RancherNode(self.runtime.release() or (0, 0), self.programs())
 
     def files(self) -> RancherNode:
         """None of its files is looked at."""
@@ -67,7 +68,7 @@ class Rancher(Kind):
 
     def runs_with(self, done: Plan) -> bool:
         """By the settings that CRI's Status tells."""
-        known = self._handlers()
+        known = self.programs()
         return all(known.get(one.name) for one in done.handlers)
 
     def fingerprint(self) -> tuple[object, ...]:
@@ -81,6 +82,6 @@ class Rancher(Kind):
             "service (k3s, k3s-agent, rke2-server or rke2-agent) when it suits you; pods go on"
         )
 
-    def _handlers(self) -> dict[str, str]:
-        runtimes = table(table(self.runtime.settings(), "containerd"), "runtimes")
-        return {name: str(table(table(runtimes, name), "options").get(BINARY, "")) for name in runtimes}
+    def programs(self) -> dict[str, str]:
+        """By the same settings."""
+        return cri.programs(self.runtime.settings())

@@ -32,6 +32,8 @@ CASES: dict[str, str | None] = {
     "crlf": '{\r\n  "debug": false\r\n}\r\n',
     "escapes": '{"labels": ["a=\\"b\\"", "\\u0072untimes"], "bip": "10.0.0.1/24"}',
     "braces-in-texts": '{"labels": ["}, {", "\\"runtimes\\": {"], "tls": false}\n',
+    "two-spaces": '{"a":1, "features":  {"buildkit":true}, "debug":  true}',
+    "two-spaces-elsewhere": '{"data-root":  "/data",  "log-opts":  {}}\n',
     "deep": '{"a": {"runtimes": {"nvidia": {"path": "x"}}}, "runtimes": {"crun": {"path": "/usr/bin/crun"}}}',
 }
 
@@ -61,6 +63,28 @@ def test_ours_is_added_nothing_else_changes_and_it_goes_to_the_byte(name: str, c
     assert again.changes == ()
     (gone,) = docker.remove(node(after.decode())).changes
     assert gone.after == (None if text is None else text.encode())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_that_was_never_ours_stays_as_it_is(name: str) -> None:
+    assert docker.remove(node(CASES[name])).changes == ()
+
+
+TWO_SPACES = (
+    '{"a":1, "features":  {"buildkit":true, "cdi":  true}}',
+    '{"features":  {"cdi":  true}}',
+    '{"features":  {}, "runtimes":  {}}',
+    '{"runtimes":  {"kata":  {"path":  "/usr/bin/kata"}}, "features": {"cdi":  true}}',
+)
+
+
+@pytest.mark.parametrize("text", TWO_SPACES)
+@pytest.mark.parametrize("cdi", [False, True])
+def test_two_spaces_of_other_peoples_are_no_mark(text: str, cdi: bool) -> None:
+    """A node that leaves, whatever its runtime is, is rid of ours alone."""
+    assert docker.remove(node(text, cdi=cdi)).changes == ()
+    with pytest.raises(Refused, match="which is our own mark: write one"):
+        docker.install(node(text, cdi=cdi))
 
 
 def test_cdi_that_is_on_by_us_stays_once_the_daemon_has_taken_it_up() -> None:
@@ -138,9 +162,17 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_any_object_comes_back_to_the_byte_or_is_left_alone(made: dict[str, object], indent: object, cdi: bool) -> None:
-    text = json.dumps(made, indent=indent)  # type: ignore[arg-type]
+@given(
+    st.dictionaries(KEYS, VALUES, max_size=4),
+    st.sampled_from([None, 1, "\t"]),
+    st.sampled_from([":", ": ", ":  "]),
+    st.booleans(),
+)
+def test_any_object_comes_back_to_the_byte_or_is_left_alone(
+    made: dict[str, object], indent: object, colon: str, cdi: bool
+) -> None:
+    text = json.dumps(made, indent=indent, separators=(",", colon))  # type: ignore[arg-type]
+    assert docker.remove(node(text)).changes == ()
     try:
         done = docker.install(node(text, cdi=cdi))
     except Refused:

@@ -53,6 +53,7 @@ class World:
     foreign: str = ""
     restarts: int = 0
     comes_back: bool = True
+    programs: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 
 
@@ -90,6 +91,9 @@ class Played(Kind):
 
     def runs_with(self, done: Plan) -> bool:
         return WORLD.runs
+
+    def programs(self) -> dict[str, str]:
+        return WORLD.programs
 
     def reload(self, server: Server, done: Plan) -> bool:
         WORLD.events.append("reload")
@@ -178,6 +182,21 @@ def test_what_only_a_person_may_restart_is_written_and_told_and_needs_no_turn(ho
     assert keeper.reconcile().phase == READY
 
 
+@pytest.mark.parametrize("hindered", ["", "restart it when it suits you"])
+def test_a_node_that_serves_with_our_handler_stays_ready_while_a_change_of_it_waits(host: Host, hindered: str) -> None:
+    WORLD.hindered = hindered
+    keeper = Keeper(host, may_restart=lambda: False)
+    for programs, is_ready in (
+        ({}, False),
+        ({"nvidia": "/usr/bin/another"}, False),
+        ({"nvidia-cdi": PROGRAMS[0]}, False),
+        ({"nvidia": PROGRAMS[0]}, True),
+    ):
+        WORLD.programs = programs
+        state = keeper.reconcile()
+        assert (state.phase, state.is_ready) == (AWAITING_RESTART if hindered else AWAITING_TURN, is_ready), programs
+
+
 def test_one_that_comes_back_without_the_handlers_gets_its_file_back_and_is_not_tried_again(host: Host) -> None:
     WORLD.comes_back = False
 
@@ -225,7 +244,7 @@ def test_k3s_is_told_of_and_nothing_of_it_is_written(host: Host, monkeypatch: py
     server = Server(1, "/var/lib/rancher/k3s/data/current/bin/containerd", "", "k3s.service")
     monkeypatch.setattr(choice, "of", lambda seen: Rancher(seen.root))
     monkeypatch.setattr(Rancher, "server", lambda _: server)
-    monkeypatch.setattr(Rancher, "_handlers", lambda _: known)
+    monkeypatch.setattr(Rancher, "programs", lambda _: known)
     monkeypatch.setattr(Runtime, "release", lambda _: (2, 1))
 
     state = Keeper(host, may_restart=lambda: False).reconcile()

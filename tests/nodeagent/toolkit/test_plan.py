@@ -84,6 +84,11 @@ def test_removal_gives_back_every_byte_but_our_former_drop_in(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_files_that_were_never_ours_stay_as_they_are(name: str) -> None:
+    assert [change for change in plan.remove(CASES[name]).changes if change.path != sources.FORMER] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_secret_is_in_what_we_add(name: str) -> None:
     for change in plan.install(CASES[name]).changes:
         had = (change.before or b"").count(PASSWORD.encode())

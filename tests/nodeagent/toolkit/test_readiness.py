@@ -9,8 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from controllers.api.runtime_state import BY_HAND, READY, STATES
-from nodeagent.toolkit.state import DONE, PHASES
+from controllers.api.runtime_state import AWAITING_NODE, AWAITING_RESTART, AWAITING_TURN, BY_HAND, READY, STATES
+from nodeagent.toolkit.state import DONE, PHASES, State
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.toolkit.programs import installed
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
     assert set(DONE) == {READY, BY_HAND}
     assert set(PHASES) == set(STATES) > set(DONE)
+
+
+def test_waiting_is_ready_where_the_process_serves_and_failing_never_is() -> None:
+    ready = {phase for phase in STATES if State(phase, serves=True).is_ready}
+    assert ready == {READY, BY_HAND, AWAITING_TURN, AWAITING_RESTART, AWAITING_NODE}
+    assert {phase for phase in STATES if State(phase).is_ready} == {READY, BY_HAND}
 
 
 def test_a_pod_whose_runtime_cannot_be_told_is_alive_and_not_ready(tmp_path: Path) -> None:
