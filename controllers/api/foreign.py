@@ -52,6 +52,10 @@ UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 UPGRADE_DONE: Final = "upgrade-done"
 WAITS_TO_LOAD: Final = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
 """Node annotation: a driver's pod waits until the operator has cordoned and drained the node."""
+TOOLKIT_PID: Final = "/run/nvidia/toolkit/toolkit.pid"
+"""On the host: where the operator's toolkit keeps the number of its process, while that lives."""
+TOOLKIT_PROGRAMS: Final = frozenset(("nvidia-ctk-installer", "nvidia-toolkit"))
+"""Names of that process's program, in newer and older images."""
 
 
 def is_operand(labels: dict[str, str]) -> bool:
