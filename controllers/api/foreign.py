@@ -52,6 +52,10 @@ UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 UPGRADE_DONE: Final = "upgrade-done"
 WAITS_TO_LOAD: Final = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
 """Node annotation: a driver's pod waits until the operator has cordoned and drained the node."""
+TOOLKIT_PID: Final = "/run/nvidia/toolkit/toolkit.pid"
+"""On the host: where the operator's toolkit keeps the number of its process, while that lives."""
+TOOLKIT_PROGRAMS: Final = frozenset(("nvidia-ctk-installer", "nvidia-toolkit"))
+"""Names of that process's program, in newer and older images."""
 
 
 def is_operand(labels: dict[str, str]) -> bool:
@@ -66,7 +70,15 @@ def part_of(labels: dict[str, str]) -> Part | None:
     return APPS.get(labels.get(names.LABEL_APP, ""))
 
 
-def _is_privileged(containers: object) -> bool:
+def is_adopted(labels: dict[str, str], daemonset: str | None, *, privileged: bool) -> bool:
+    """Whether a pod is a driver that a person gave over to the module, and that no DaemonSet keeps any more.
+
+    `privileged`: whether one of its containers is; nothing else loads a driver, and no tenant's pod is.
+    """
+    return privileged and labels.get(names.DRIVER_ADOPTED) == "true" and part_of(labels) == "driver" and not daemonset
+
+
+def has_privileges(containers: object) -> bool:
     """Whether a container of a pod's JSON is privileged."""
     found = containers if isinstance(containers, list) else []
     return any((one.get("securityContext") or {}).get("privileged") is True for one in found if isinstance(one, dict))
@@ -77,7 +89,7 @@ class ForeignPodSpec:
     """Where it runs, and what it may do there."""
 
     node_name: str | None = None
-    is_privileged: Annotated[bool, BeforeValidator(_is_privileged)] = Field(default=False, alias="containers")
+    is_privileged: Annotated[bool, BeforeValidator(has_privileges)] = Field(default=False, alias="containers")
     """Whether one of its containers is privileged."""
 
 
@@ -98,8 +110,7 @@ class ForeignPod(KubeObject):
     @property
     def is_adopted(self) -> bool:
         """Whether it is a driver that a person gave over to the module, and that no DaemonSet keeps any more."""
-        marks = self.metadata.labels
-        return marks.get(names.DRIVER_ADOPTED) == "true" and part_of(marks) == "driver" and self.daemonset is None
+        return is_adopted(self.metadata.labels, self.daemonset, privileged=self.spec.is_privileged)
 
     @property
     def daemonset(self) -> str | None:
@@ -119,10 +130,12 @@ class ForeignDaemonSet(KubeObject):
     spec: dict[str, Any] = Field(default_factory=dict)
 
     def is_for(self, labels: dict[str, str]) -> bool:
-        """Whether its pods come to a node with these labels, one of which is the operator's word for that.
+        """Whether its pods could drive a node with these labels, one of which is the operator's word for that.
 
-        Without such a label anybody who may make a DaemonSet could say so of any node.
+        Anybody who may make a DaemonSet can say so of any node that the operator labelled: it counts only in a
+        namespace in which a pod of such a program was let in with its privileges (`ForeignPod.part`).
         """
         template: dict[str, Any] = self.spec.get("template") or {}
-        asked: dict[str, str] = (template.get("spec") or {}).get("nodeSelector") or {}
-        return DEPLOY_DRIVER in asked and asked.items() <= labels.items()
+        spec: dict[str, Any] = template.get("spec") or {}
+        asked: dict[str, str] = spec.get("nodeSelector") or {}
+        return has_privileges(spec.get("containers")) and DEPLOY_DRIVER in asked and asked.items() <= labels.items()

@@ -154,6 +154,13 @@ class Reconciler:
 
     def _foreign_changed(self, old: ForeignPod | None, new: ForeignPod | None) -> None:
         self.nodes.add_all({pod.spec.node_name for pod in (old, new) if pod is not None and pod.spec.node_name})
+        # The first that is let into its namespace, or the last one: then DaemonSets there begin to count, or end.
+        if (old.part if old else None) != (new.part if new else None) and (one := new or old):
+            namespace = one.metadata.namespace or ""
+            if self._world.let_in(namespace) <= 1:
+                for made in self._world.driver_daemonsets:
+                    if made.metadata.namespace == namespace:
+                        self._foreign_daemonset_changed(None, made)
 
     def _foreign_daemonset_changed(self, old: ForeignDaemonSet | None, new: ForeignDaemonSet | None) -> None:
         both = [one for one in (old, new) if one is not None]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from controllers.bootstrap.views import OperandVersions
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
+LET_IN = "namespace"
+"""Pods of other programs that have their privileges, by namespace."""
 RUNS_UNDER = "runtimeClassName"
 """What runs under a RuntimeClass, by its name."""
 SELECTS = "nodeSelector"
@@ -60,6 +62,7 @@ class World:
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
         for store in (self.foreign, self.foreign_drivers):
             store.index(BY_NODE, lambda pod: (pod.spec.node_name or "",))
+            store.index(LET_IN, lambda pod: (pod.metadata.namespace or "",) if pod.part is not None else ())
         self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.pod))
         self.daemonsets.index(SELECTS, lambda made: filter(_is_ours, made.node_selector))
         self.pods.index(RUNS_UNDER, _runs_under)
@@ -91,7 +94,12 @@ class World:
 
     def _driver_elsewhere(self, node: Node) -> str | None:
         """The DaemonSet by which another program brings the node's driver, whether its pod is there or not."""
-        return min((one.key for one in self.driver_daemonsets if one.is_for(node.metadata.labels)), default=None)
+        found = (one for one in self.driver_daemonsets if one.is_for(node.metadata.labels))
+        return min((one.key for one in found if self.let_in(one.metadata.namespace or "")), default=None)
+
+    def let_in(self, namespace: str) -> int:
+        """How many pods of other programs run in a namespace with what they need: no tenant's pod may have that."""
+        return sum(len(store.by(LET_IN, namespace)) for store in (self.foreign, self.foreign_drivers))
 
     def _operands_on(self, node: Node, ready: Iterable[Pod]) -> Iterable[OperandVersions]:
         """The DaemonSets that select the node, and those that have a ready pod there."""

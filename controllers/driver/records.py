@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from controllers.api import names
 from controllers.api.driver_look import CUT
-from controllers.api.foreign import part_of
+from controllers.api.foreign import has_privileges, is_adopted
 from controllers.api.gpupool import Disruption, PoolPhase
 from controllers.api.kube import Pod as KubePod
-from controllers.api.kube import PodStatus
+from controllers.api.kube import PodSpec, PodStatus
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
 
@@ -67,16 +66,24 @@ class DriverPodStatus(PodStatus):
 
 
 @record
+class DriverPodSpec(PodSpec):
+    """With what it may do on its node."""
+
+    is_privileged: Annotated[bool, BeforeValidator(has_privileges)] = Field(default=False, alias="containers")
+    """Whether one of its containers is privileged."""
+
+
+@record
 class Pod(KubePod):
     """A pod of a driver's DaemonSet, or a check pod."""
 
+    spec: DriverPodSpec = Field(default_factory=DriverPodSpec)
     status: DriverPodStatus = Field(default_factory=DriverPodStatus)
 
     @property
     def is_adopted(self) -> bool:
         """Whether it is a driver that another program brought, which a person gave over, and that nothing keeps."""
-        marks = self.metadata.labels
-        return marks.get(names.DRIVER_ADOPTED) == "true" and part_of(marks) == "driver" and self.daemonset is None
+        return is_adopted(self.metadata.labels, self.daemonset, privileged=self.spec.is_privileged)
 
     @property
     def daemonset(self) -> str | None:

@@ -88,6 +88,8 @@ class ObservedNode:
     """Pods of drivers on the node, those that are about to go among them."""
     adopted: Pod | None = None
     """The driver's pod of another program that was given over to the module, one of `driver_pods`."""
+    lost_adopted: bool = False
+    """Whether such a pod has ended, as kubelet ends all where it shuts the node down: nothing starts it again."""
     devices: tuple[GPUDevice, ...] = ()
     """The node's cards."""
     users: tuple[User, ...] = ()

@@ -88,6 +88,8 @@ async def live(args: argparse.Namespace) -> None:
     # Asked in the thread that looks at the runtime, and answered by this one.
     asked = partial(turn.has_turn, args.node, args.kubeconfig)
     keeping.may_restart = lambda: asyncio.run_coroutine_threadsafe(asked(), loop).result()
+    others = partial(turn.is_elsewhere, args.node, args.kubeconfig)
+    keeping.is_elsewhere = lambda: asyncio.run_coroutine_threadsafe(others(), loop).result()
     health, scraping = await open_ports(names.MANAGER_TOOLKIT, args)
 
     def end() -> None:

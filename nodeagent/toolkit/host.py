@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from controllers.api.foreign import TOOLKIT_PID, TOOLKIT_PROGRAMS
 from nodeagent.host import hostfiles
 from nodeagent.toolkit.config.sources import Refused
 
@@ -101,6 +102,15 @@ class Host:
         if not pid:
             raise Refused("the process that serves CRI cannot be seen: the pod needs hostPID")
         return int(pid)
+
+    def has_others_toolkit(self) -> bool:
+        """Whether the installer of GPU Operator's toolkit runs: its pid file is not ours, nor is the process."""
+        try:
+            pid = int(self.at(TOOLKIT_PID).read_text("utf-8"))
+            program = (self.proc / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
+        except (OSError, ValueError):
+            return False
+        return PurePosixPath(program.decode(errors="replace")).name in TOOLKIT_PROGRAMS
 
     def stamps(self, *paths: str) -> tuple[object, ...]:
         """A value for each path that changes when the file, or the folder that it is in, does."""

@@ -60,6 +60,9 @@ class Keeper:
     """Whether the runtime's configuration is the module's to change (`bootstrap.toolkit.runtimeConfig`)."""
     may_restart: Callable[[], bool] = lambda: True
     """Whether it is this node's turn to have its runtime restarted; asked before anything is written for that."""
+    is_elsewhere: Callable[[], bool] = lambda: False
+    """Whether another toolkit is the node's, though it may not run yet; asked before a drop-in is deleted that may be
+    its own."""
 
     def __post_init__(self) -> None:
         """Remember nothing."""
@@ -135,6 +138,9 @@ class Keeper:
             names = ", ".join(one.name for one in done.handlers)
             why = "bootstrap.toolkit.runtimeConfig is Never, so nothing is written"
             return State(NOT_CONFIGURED, f"{kind.name} runs without {names or 'CDI'}, and {why}")
+        if self._has_former(done) and self.is_elsewhere():
+            why = f"{FORMER} may be that of another toolkit, which is the node's (status.managedElsewhere)"
+            return State(AWAITING_TOOLKIT, f"{why}: it stays until that one runs, or is gone")
         if refused := self._back.refused.get(digest(done, node)):
             return State(REVERTED, refused)
         if self._has_to_be_taken_up(kind, done) and not kind.why_not_restarted(server) and not self.may_restart():
@@ -146,6 +152,10 @@ class Keeper:
 
     def _has_to_be_taken_up(self, kind: Kind, done: Plan) -> bool:
         return not done.foreign and not done.awaits_bashible and not kind.runs_with(done)
+
+    @staticmethod
+    def _has_former(done: Plan) -> bool:
+        return any(change.path == FORMER for change in done.changes)
 
     def _remove(self) -> State:
         self._back.go()
@@ -164,10 +174,16 @@ class Keeper:
         try:
             server, node = kind.observe()
         except (Refused, RuntimeUnavailable):
-            self._back.carry_out(kind.removal(kind.files()).changes)
+            self._back.carry_out(self._ours(kind.removal(kind.files())).changes)
         else:
-            self._change(kind, server, node, kind.removal(node))
+            self._change(kind, server, node, self._ours(kind.removal(node)))
         self._back.proved()
+
+    def _ours(self, done: Plan) -> Plan:
+        """A plan without the drop-in that may be another toolkit's."""
+        if not self._has_former(done) or not self.is_elsewhere():
+            return done
+        return replace(done, changes=tuple(change for change in done.changes if change.path != FORMER))
 
     def _in_force(self, kind: Kind, done: Plan) -> State | None:
         """The state where nothing has to be taken up by our doing; None where it has to."""

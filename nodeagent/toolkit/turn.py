@@ -25,19 +25,33 @@ log = structlog.get_logger()
 
 async def has_turn(node: str, kubeconfig: Path | None) -> bool:
     """Whether the node's runtime may be restarted now."""
+    found = await _inventory(node, kubeconfig)
+    return found is not None and allows(found)
+
+
+async def is_elsewhere(node: str, kubeconfig: Path | None) -> bool:
+    """Whether somebody else's toolkit is to serve the node, though it may not run yet; True where nobody says."""
+    found = await _inventory(node, kubeconfig)
+    return found is None or bool(((found.get("status") or {}).get("managedElsewhere") or {}).get("toolkit"))
+
+
+async def _inventory(node: str, kubeconfig: Path | None) -> dict[str, Any] | None:
+    """The node's GPUNodeInventory, empty where there is none; None where nobody can be asked."""
     try:
         client = await Client.connect(kubeconfig, user_agent=names.MANAGER_TOOLKIT, connections=1)
     except RuntimeFault as error:
-        log.warning("nobody can be asked whether the runtime may be restarted; it is not", why=str(error))
-        return False
+        log.warning("nobody can be asked about the node; its runtime is not restarted", why=str(error))
+        return None
     client.timeout = ASK_SECONDS
     try:
-        return allows(json.loads(await client.get(GPUNODEINVENTORY, node, None)))
+        found: dict[str, Any] = json.loads(await client.get(GPUNODEINVENTORY, node, None))
     except NotFound:
-        return False
+        return {}
     except RuntimeFault as error:
-        log.warning("the API server does not say whether the runtime may be restarted; it is not", why=str(error))
-        return False
+        log.warning("the API server does not say how it is with the node; its runtime is not restarted", why=str(error))
+        return None
+    else:
+        return found
     finally:
         await client.close()
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from controllers.api import names, resources
+from controllers.api.foreign import TOOLKIT_PID
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
@@ -21,7 +22,7 @@ from controllers.components import build, images, podspec
 from controllers.components.agent import Agent
 from controllers.components.builder import Inputs
 from controllers.components.cooldown import COOLDOWN
-from controllers.components.pods import dcgm_exporter
+from controllers.components.pods import dcgm_exporter, toolkit
 from controllers.domain.agents import api_server
 from controllers.runtime.drift import covers
 from controllers.runtime.plan import Apply, Delete
@@ -182,7 +183,15 @@ def test_runtime_classes_name_the_handlers_that_the_toolkit_makes() -> None:
     assert {pod["runtimeClassName"] for _, pod in PODS if "runtimeClassName" in pod} <= set(made)
 
 
-PID, RUNTIME = "run/toolkit.pid", "toolkit/nvidia-container-runtime"
+def test_the_installer_locks_a_pid_file_of_its_own_beside_gpu_operators() -> None:
+    """Its validateFlags takes no other name than toolkit.pid, and its `initialize` makes the folder."""
+    assert toolkit.ENVIRONMENT["TOOLKIT_PID_FILE"] == toolkit.PID_FILE != TOOLKIT_PID
+    assert Path(toolkit.PID_FILE).name == Path(TOOLKIT_PID).name
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert TOOLKIT_PID not in script("toolkit", probe)
+
+
+PID, RUNTIME = "run/gpu-control-plane/toolkit.pid", "toolkit/nvidia-container-runtime"
 CONFIG = "toolkit/.config/nvidia-container-runtime/config.toml"
 
 

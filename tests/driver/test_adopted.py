@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from controllers.api import names, resources
@@ -22,18 +24,22 @@ class Theirs(Rolling):
         self.report("n1", driver=VERSION)
         self.merge("GPUNodeInventory", "n1", {"status": {"driver": {"version": VERSION}}})
 
-    def theirs(self, *, mark: str | None = "true", keeper: str = "") -> None:
+    def theirs(
+        self, *, mark: str | None = "true", keeper: str = "", privileged: bool = True, phase: str = "Running"
+    ) -> None:
         namespace, _, name = POD.partition("/")
         labels = {"app.kubernetes.io/component": "nvidia-driver"} | ({names.DRIVER_ADOPTED: mark} if mark else {})
         meta = {"name": name, "namespace": namespace, "labels": labels}
         if keeper:
             meta["ownerReferences"] = [{"kind": "DaemonSet", "name": keeper, "uid": "1", "controller": True}]
-        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        self.put(resources.POD, {"metadata": meta, "spec": {"nodeName": "n1", "containers": []}, "status": status})
+        status = {"phase": phase, "conditions": [{"type": "Ready", "status": str(phase == "Running")}]}
+        container = {"name": "driver", "image": "x", "securityContext": {"privileged": privileged}}
+        spec = {"nodeName": "n1", "containers": [container]}
+        self.put(resources.POD, {"metadata": meta, "spec": spec, "status": status})
 
     def outside(self) -> None:
         """Their pod has the driver loaded while it is there, and takes it along as it goes."""
-        there = ("Pod", POD) in self.objects
+        there = self.objects.get(("Pod", POD), {}).get("status", {}).get("phase") == "Running"
         self.host = there
         if not there and not self.drives():
             self._unloaded("n1")
@@ -78,6 +84,14 @@ def test_one_that_nobody_gave_over_or_that_others_keep_is_left_alone(made: Their
     assert not made.drives()
 
 
+def test_a_tenants_pod_with_two_labels_is_no_driver(made: Theirs) -> None:
+    made.theirs(privileged=False)
+    made.driver()
+    made.settle()
+
+    assert made.label() is None
+
+
 def test_a_node_that_was_blocked_for_it_is_so_no_more(made: Theirs) -> None:
     with made.edit("GPUNodeInventory", "n1") as inventory:
         inventory["status"]["managedElsewhere"] = {"driver": "gpu-operator/nvidia-driver-daemonset"}
@@ -101,6 +115,30 @@ def test_a_reboot_changes_nothing(made: Theirs) -> None:
     made.report("n1", driver=VERSION, boot="another-boot")
     made.settle()
     assert (made.work(), made.label(), made.in_service("n1")) == (None, ADOPTED, True)
+
+
+@pytest.mark.parametrize("put_off", [False, True])
+def test_one_that_a_shutdown_of_its_node_ended_is_replaced_though_the_roll_out_is_paused(
+    made: Theirs, *, put_off: bool
+) -> None:
+    """Kubelet leaves such a pod Failed, and the node has no driver. A pause of the node itself holds."""
+    made.driver(rollout={"paused": True})
+    made.settle()
+    assert made.label() == ADOPTED
+    if put_off:
+        until = datetime.fromtimestamp(made.now + 86_400, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        made.merge("Node", "n1", {"metadata": {"annotations": {names.PAUSE: until}}})
+
+    made.theirs(phase="Failed")
+    made.reboot("n1", "another-boot")
+    made.report("n1", boot="another-boot")
+    made._service("n1", False)
+    for _ in range(20):  # a node that waits is looked at again and again
+        for key in made.all_keys():
+            made.reconcile(*key)
+        made.outside()
+    assert (made.label() is None, made.drives()) == (put_off, not put_off)
+    assert made.in_service("n1") is not put_off
 
 
 def test_others_that_keep_it_again_have_it_back(made: Theirs) -> None:

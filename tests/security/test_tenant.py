@@ -164,3 +164,27 @@ def test_another_pods_marks_are_refused_whatever_rights_one_has(tenant: Someone)
         assert tenant.create(f"{TEAM}/pods/later/binding", bind).code == 403
     finally:
         tenant.delete(f"{TEAM}/pods/later?gracePeriodSeconds=0")
+
+
+def test_no_pod_of_theirs_passes_for_a_nodes_driver(tenant: Someone, guarded: harness.Kube) -> None:
+    """Else the node would get no driver of the module's; a privileged container, too, is asked for (api/foreign)."""
+    labels = {names.DRIVER_ADOPTED: "true", "app.kubernetes.io/component": "nvidia-driver"}
+    plain, meant = pod("plain-one"), pod("passes-for-a-driver")
+    meant["metadata"]["labels"] = labels
+    path = f"{TEAM}/pods"
+    eventually(lambda: tenant.create(f"{path}?dryRun=All", meant).code == 403, "the policy is not in force")
+    assert guarded.create(path, plain).code == 201
+
+    binding = {"metadata": {"name": "plain-one", "labels": labels}, "target": {"kind": "Node", "name": "node-a"}}
+    for answer in (
+        tenant.create(f"{path}?dryRun=All", meant),
+        tenant.merge(f"{path}/plain-one?dryRun=All", {"metadata": {"labels": labels}}),
+        tenant.merge(f"{path}/plain-one/status?dryRun=All", {"metadata": {"labels": labels}}),
+        tenant.create(f"{path}/plain-one/binding?dryRun=All", binding),
+    ):
+        assert answer.code == 403, answer.message
+        assert "jane may not label every node" in answer.message
+    assert guarded.merge(f"{path}/plain-one", {"metadata": {"labels": labels}}).code == 200
+    other = {"metadata": {"labels": {"x": "y"}}}
+    assert tenant.merge(f"{path}/plain-one?dryRun=All", other).code == 200, "what an administrator said hinders nobody"
+    assert guarded.delete(f"{path}/plain-one").code == 200

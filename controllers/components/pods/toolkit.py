@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from controllers.components.podspec import Json
 
 RUN: Final = "/run/nvidia/toolkit"
-PID_FILE: Final = f"{RUN}/toolkit.pid"
+PID_FILE: Final = f"{RUN}/gpu-control-plane/toolkit.pid"
+"""The installer locks it for as long as it runs, and ends at once where another one has it. GPU Operator's is in `RUN`:
+with a file of its own ours runs beside it. The installer makes the folder, and takes no other name for the file."""
 CONFIG: Final = f"{TOOLKIT_ROOT}/toolkit/.config/nvidia-container-runtime/config.toml"
 ENVIRONMENT: Final = {
     "ROOT": TOOLKIT_ROOT,

@@ -19,8 +19,13 @@ PAUSE_MAX: Final = 30 * 86_400.0
 
 def is_paused_on(driver: GPUDriver, node: Node | None, now: float) -> bool:
     """Whether a person has nothing started for now: by a GPUDriver's spec or annotation, or by a Node's."""
+    return driver.spec.rollout.paused or is_put_off(driver, node, now)
+
+
+def is_put_off(driver: GPUDriver, node: Node | None, now: float) -> bool:
+    """Whether a person has put it off by an annotation, of a GPUDriver or a Node."""
     told = (driver.metadata.annotations, node.metadata.annotations if node is not None else {})
-    return driver.spec.rollout.paused or any(paused_until(one, now) is not None for one in told)
+    return any(paused_until(one, now) is not None for one in told)
 
 
 def paused_to(driver: GPUDriver, node: Node, now: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
-from controllers.domain.driver.pause import is_paused_on, paused_to
+from controllers.domain.driver.pause import is_paused_on, is_put_off, paused_to
 from controllers.driver.node import look
 from controllers.driver.node.draft import (
     AWAITED,
@@ -148,7 +148,7 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
     seen, fresh = draft.observed, begun(work.since, draft.now) + PREFLIGHT_HOLDS - draft.now
     if fresh <= 0:
         look_at(draft, driver, target)
-    elif may_start(draft.node) and not (is_paused_on(driver, draft.node, draft.now) or _is_held(draft)):
+    elif may_start(draft.node) and not (_is_paused(draft, driver) or _is_held(draft)):
         if seen.slots.install and seen.slots.proved:
             _install(draft, work, driver, target)
         else:
@@ -158,6 +158,13 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
         draft.plan.requeue_within(fresh)
         if (end := paused_to(driver, draft.node, draft.now)) is not None:
             draft.plan.requeue_within(end - draft.now)
+
+
+def _is_paused(draft: Draft, driver: GPUDriver) -> bool:
+    """Whether the node waits for a person: one that lost its adopted driver waits for no roll-out."""
+    if draft.observed.lost_adopted:
+        return is_put_off(driver, draft.node, draft.now)
+    return is_paused_on(driver, draft.node, draft.now)
 
 
 def may_start(node: Node) -> bool:

@@ -38,7 +38,8 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
     driver = sources.driver_of(name)
     found = sources.decided(name, driver) if driver is not None else None
     choice = found.choice if found is not None else None
-    adopted = min((pod for pod in caches.adopted.by(BY_NODE, name) if _serves(pod)), key=_name, default=None)
+    given = [pod for pod in caches.adopted.by(BY_NODE, name) if pod.is_adopted]
+    adopted = min((pod for pod in given if not pod.finished), key=_name, default=None)
     work = inventory.status.driver_work
     target = back = None
     if driver is not None and found is not None:
@@ -63,6 +64,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         pod=_pod_of(pods, wanted),
         driver_pods=(*(pod for pod in pods if pod.daemonset is not None), *((adopted,) if adopted else ())),
         adopted=adopted,
+        lost_adopted=adopted is None and bool(given),
         devices=tuple(caches.devices.by(BY_NODE, name)),
         users=users_on(caches, name),
         refusals=sources.refusals,
@@ -104,11 +106,6 @@ def _pod_of(pods: list[Pod], variant: str | None) -> Pod | None:
     """The pod of a variant's DaemonSet; of several the one that stays."""
     found = [pod for pod in pods if variant is not None and pod.daemonset == object_name(variant)]
     return min(found, key=lambda pod: pod.metadata.deletion_timestamp is not None, default=None)
-
-
-def _serves(pod: Pod) -> bool:
-    """Whether an adopted driver's pod is there for good: kubelet starts it again, whatever befalls the node."""
-    return pod.is_adopted and not pod.finished
 
 
 def _name(pod: Pod) -> str:

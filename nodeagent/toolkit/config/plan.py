@@ -148,7 +148,7 @@ def _changes(node: Node, wanted: Mapping[str, bytes]) -> Iterator[Change]:
 
 def _removals(node: Node) -> Iterator[Change]:
     for path, content in sorted(node.files.items()):
-        after = _clean(path, content)
+        after = _clean(node, path, content)
         # Bashible's own file has what it merged, marks and all, until it is made anew.
         if after != content and not (node.deckhouse and path == node.main):
             yield Change(path, content, after)
@@ -156,23 +156,23 @@ def _removals(node: Node) -> Iterator[Change]:
 
 def _without_former(node: Node) -> dict[str, bytes]:
     """The files as they are without us."""
-    kept = ((path, _clean(path, content)) for path, content in node.files.items())
+    kept = ((path, _clean(node, path, content)) for path, content in node.files.items())
     return {path: content for path, content in kept if content is not None}
 
 
-def _clean(path: str, content: bytes) -> bytes | None:
+def _clean(node: Node, path: str, content: bytes) -> bytes | None:
     """A file without what is ours; None where all of it is."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return content
-    if path == FORMER and _is_former(text):
+    if path == FORMER and not node.elsewhere and _is_former(text):
         return None
     return None if marks.all_ours(text) else marks.stripped(text).encode()
 
 
 def _is_former(text: str) -> bool:
-    """Whether NVIDIA's installer wrote the drop-in for us; another operator's makes its handler the default."""
+    """Whether NVIDIA's installer may have written the drop-in for us: for us it made no handler the default."""
     try:
         parsed = marks.parse(text)
     except Unforeseen:

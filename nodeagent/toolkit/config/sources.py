@@ -18,7 +18,8 @@ CONF_D: Final = "/etc/containerd/conf.d"
 CONF2_D: Final = "/etc/containerd/conf2.d"
 DROP_IN: Final = "90-gpu-control-plane.toml"
 FORMER: Final = f"{CONF_D}/99-nvidia.toml"
-"""Where NVIDIA's installer wrote the whole CRI section, passwords included, while it configured the runtime for us."""
+"""Where NVIDIA's installer wrote the whole CRI section, passwords included, while it configured the runtime for us,
+and where GPU Operator's does so still: the file alone does not say whose it is."""
 DECKHOUSE: Final = "/etc/containerd/deckhouse.toml"
 """What bashible makes the main file of, with the drop-ins."""
 
@@ -41,6 +42,8 @@ class Node:
     main: str = MAIN
     deckhouse: bool = False
     """Whether bashible makes the main file."""
+    elsewhere: bool = False
+    """Whether somebody else's toolkit serves the node: a drop-in of NVIDIA's installer is then theirs."""
 
 
 class Refused(Exception):

@@ -61,12 +61,13 @@ class Containerd(Kind):
             effective=self.dump(server),
             main=server.main,
             deckhouse=hostfiles.inside(self.root, BASHIBLE) is not None,
+            elsewhere=self.has_others_toolkit(),
         )
         return server, node
 
     def files(self) -> Node:
         """The files that are there."""
-        return Node((0, 0), self._files(sources.MAIN), {})
+        return Node((0, 0), self._files(sources.MAIN), {}, elsewhere=self.has_others_toolkit())
 
     def install(self, node: Node) -> Plan:
         """As `plan.install`."""

@@ -145,13 +145,37 @@ def test_a_pod_that_no_daemonset_keeps_is_named_itself_and_an_adopted_driver_is_
 
 def test_a_driver_that_is_to_come_counts_before_its_pod_is_there(ready: Cluster) -> None:
     selector = {f"{DEPLOY}driver": "true"}
-    template = {"spec": {"nodeSelector": selector, "containers": []}}
-    meta = {"name": "nvidia-driver-daemonset", "namespace": "gpu-operator"}
-    labels = {"app.kubernetes.io/component": "nvidia-driver"}
-    ready.put(resources.DAEMONSET, {"metadata": {**meta, "labels": labels}, "spec": {"template": template}})
+    daemonset(ready, selector)
+    other_node(ready)
     assert elsewhere(ready) is None, "the node is not labelled for it"
     shows(ready, labels=selector)
     assert elsewhere(ready) == {"driver": "gpu-operator/nvidia-driver-daemonset"}
+
+
+def daemonset(cluster: Cluster, selector: Mapping[str, str], *, privileged: bool = True) -> None:
+    """A DaemonSet of drivers in the operator's namespace."""
+    container = {"name": "driver", "image": "x", "securityContext": {"privileged": privileged}}
+    meta = {"name": "nvidia-driver-daemonset", "namespace": "gpu-operator"}
+    labels = {"app.kubernetes.io/component": "nvidia-driver"}
+    spec = {"template": {"spec": {"nodeSelector": selector, "containers": [container]}}}
+    cluster.put(resources.DAEMONSET, {"metadata": {**meta, "labels": labels}, "spec": spec})
+
+
+def other_node(cluster: Cluster, *, privileged: bool = True) -> None:
+    """A part of the operator, as the API server lets it in, on another node."""
+    foreign(cluster, "nvidia-mig-manager", privileged=privileged)
+    with cluster.edit("Pod", "gpu-operator/nvidia-mig-manager-1") as pod:
+        pod["spec"]["nodeName"] = "another"
+
+
+@pytest.mark.parametrize(("template", "let_in"), [(True, False), (False, True)])
+def test_a_tenants_daemonset_blocks_no_node(ready: Cluster, *, template: bool, let_in: bool) -> None:
+    """Labels, selector and template are anybody's to write; pods with these privileges are not let in."""
+    selector = {f"{DEPLOY}driver": "true"}
+    daemonset(ready, selector, privileged=template)
+    other_node(ready, privileged=let_in)
+    shows(ready, labels=selector)
+    assert elsewhere(ready) is None
 
 
 def test_a_daemonset_that_anybody_could_make_says_nothing_of_a_node(ready: Cluster) -> None:

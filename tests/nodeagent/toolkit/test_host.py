@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api.foreign import TOOLKIT_PID
 from controllers.api.runtime_state import REFUSED
 from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
@@ -118,3 +119,19 @@ def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> 
 
     assert (state.phase, "nobody serves" in state.reason) == (REFUSED, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["usr"]
+
+
+def test_the_operators_toolkit_is_seen_by_its_pid_file_while_its_process_lives(tmp_path: Path) -> None:
+    host, file = Host(tmp_path, proc=tmp_path / "proc"), tmp_path / TOOLKIT_PID.lstrip("/")
+    assert not host.has_others_toolkit()
+
+    file.parent.mkdir(parents=True)
+    file.write_text("77\n")
+    assert not host.has_others_toolkit(), "it ended and left its file"
+
+    words = tmp_path / "proc/77/cmdline"
+    words.parent.mkdir(parents=True)
+    words.write_bytes(b"/usr/bin/sleep\0")
+    assert not host.has_others_toolkit(), "another process has its number now"
+    words.write_bytes(b"/work/nvidia-toolkit\0--flag\0")
+    assert host.has_others_toolkit()

@@ -24,7 +24,7 @@ from nodeagent.toolkit import keeper as kept
 from nodeagent.toolkit import readonly
 from nodeagent.toolkit.config.effective import Handler
 from nodeagent.toolkit.config.plan import Change, Plan
-from nodeagent.toolkit.config.sources import Node
+from nodeagent.toolkit.config.sources import FORMER, Node
 from nodeagent.toolkit.cri import Runtime
 from nodeagent.toolkit.disk import WayBack
 from nodeagent.toolkit.host import Host, Server
@@ -237,6 +237,29 @@ def test_removal_gives_the_file_back_and_restarts_nothing(host: Host) -> None:
 
     assert Keeper(host).remove().phase == READY
     assert (content(host), WORLD.restarts) == (b"# theirs\n", 1)
+
+
+def test_what_may_be_another_toolkits_drop_in_stays_while_that_one_is_the_nodes(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former, elsewhere = host.root / FORMER.lstrip("/"), True
+    former.parent.mkdir(parents=True)
+    former.write_bytes(b"theirs")
+
+    def planned(_: Played, node: Any) -> Plan:
+        there = host.read(FORMER)
+        return Plan((Change(FORMER, there, None),) if there is not None else (), (HANDLER,))
+
+    monkeypatch.setattr(Played, "install", planned)
+    monkeypatch.setattr(Played, "removal", planned)
+    keeper = Keeper(host, is_elsewhere=lambda: elsewhere)
+
+    assert keeper.reconcile().phase == AWAITING_TOOLKIT
+    assert keeper.remove().phase == READY
+    assert (former.read_bytes(), WORLD.restarts) == (b"theirs", 0)
+    elsewhere = False
+    assert keeper.reconcile().phase == READY
+    assert not former.exists()
 
 
 def test_k3s_is_told_of_and_nothing_of_it_is_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,13 @@ def test_a_drop_in_of_that_name_that_is_another_operators_stays() -> None:
     done = plan.install(node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs}))
 
     assert (done.changes, done.handlers) == ((), ()), "nor is the runtime restarted for what they wrote"
+
+
+def test_a_drop_in_of_another_toolkit_that_serves_the_node_stays_whatever_is_in_it() -> None:
+    """GPU Operator's makes its handler the default only where it is told so: then the file may be as ours was."""
+    theirs = replace(CASES["former"], elsewhere=True)
+    assert sources.FORMER not in {change.path for change in plan.install(theirs).changes if change.after is None}
+    assert sources.FORMER not in {change.path for change in plan.remove(theirs).changes}
 
 
 def test_a_later_edit_of_the_administrators_stands_and_is_followed() -> None:
