@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import tomllib
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api.resources import GPUNODEINVENTORY
 from controllers.api.runtime_state import AWAITING_NODE as WAITING
 from controllers.api.runtime_state import AWAITING_TOOLKIT as TOOLKIT
 from controllers.api.runtime_state import READY, REFUSED, REVERTED, SILENT
@@ -324,24 +329,50 @@ def test_the_program_is_ready_with_the_handlers_and_leaves_them_where_nobody_say
 ) -> None:
     node = start(path_of("1.7"), {sources.MAIN: BY_HAND})
     flags = ("--root", str(node.root), "--node=x", "--health-port=0", "--quiet=0.2", "--period=0.2")
-    log = tmp_path / "log"
-    with log.open("wb") as out:
-        command = [sys.executable, "-m", "nodeagent", "toolkit", *flags]
+    log, config = tmp_path / "log", tmp_path / "kubeconfig"
+    with log.open("wb") as out, it_is_its_turn(config):
+        command = [sys.executable, "-m", "nodeagent", "toolkit", *flags, "--kubeconfig", str(config)]
         child = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
-    try:
-        end = time.monotonic() + PATIENCE
-        while answer(log.read_text()) != 200:
-            assert child.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.1)
-        assert runs_with_handlers(node)
-    finally:
-        child.terminate()
-        assert child.wait(PATIENCE) == 0
-    assert "nobody can be asked" in log.read_text()
+        try:
+            end = time.monotonic() + PATIENCE
+            while answer(log.read_text()) != 200:
+                assert child.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.1)
+            assert runs_with_handlers(node)
+        finally:
+            child.terminate()
+            assert child.wait(PATIENCE) == 0
+    assert "does not say whether the toolkit stays" in log.read_text()
     assert marks.BEGIN in node.config.read_text()
     assert made.PASSWORD not in log.read_text()
     assert node.starts == 2
+
+
+@contextmanager
+def it_is_its_turn(kubeconfig: Path) -> Iterator[None]:
+    """An API server that knows one GPUNodeInventory, whose node may restart its runtime; all else is 503."""
+    inventory = {"metadata": {"name": "x"}, "status": {"runtime": {"restartAllowed": True}}}
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path.partition("?")[0] == GPUNODEINVENTORY.path(None, "x")
+            self.send_response(200 if known else 503)
+            self.end_headers()
+            self.wfile.write(json.dumps(inventory if known else {"message": "not now"}).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on the error stream."""
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        user = {"name": "u", "user": {"token": "t"}}
+        found = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "c"}
+        kubeconfig.write_text(json.dumps(found | {"apiVersion": "v1", "kind": "Config"}))
+        yield
+        server.shutdown()
 
 
 def answer(log: str) -> int:
