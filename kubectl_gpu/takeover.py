@@ -24,8 +24,9 @@ from controllers.runtime.client import MERGE
 from controllers.runtime.errors import AlreadyExists, NotFound
 from kubectl_gpu import output
 from kubectl_gpu.cluster import MANAGER
-from kubectl_gpu.takeover_nodes import remove, switched
+from kubectl_gpu.takeover_nodes import switched, untaint
 from kubectl_gpu.takeover_reads import Reads
+from kubectl_gpu.takeover_toolkits import remove_toolkits
 from kubectl_gpu.terminal import print_lines, warn
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
     _save(there, args.filename)
     for one in there.deployments:
         path = resources.DEPLOYMENT.path(one["metadata"]["namespace"], one["metadata"]["name"])
-        await _patch(cluster, path, {"spec": {"replicas": 0}})
+        # Noted in the same write: a second begin saves what was, and not what this step made.
+        noted = {names.TAKEOVER_REPLICAS: str(maps.replicas_of(one))}
+        await _patch(cluster, path, {"metadata": {"annotations": noted}, "spec": {"replicas": 0}})
     await _until(reads, lambda now: all(not one.get("status", {}).get("replicas") for one in now.deployments), args)
     # Its policies first: while one is there, whoever starts the operator again has the DaemonSets made anew.
     for one in there.policies:
@@ -96,7 +99,9 @@ def _save(there: maps.OperatorState, filename: str | None) -> None:
             yaml.safe_dump(maps.saved(there), file, sort_keys=False)
     except FileExistsError:
         if not maps.has_all(_items(filename), there):
-            raise UsageError(f"{filename} is there already, and not of this takeover: name another.") from None
+            raise UsageError(
+                f"{filename} is there already, and does not have the operator as it is: name another."
+            ) from None
     except OSError as error:
         raise UsageError(f"{filename} cannot be written: {error}") from error
 
@@ -113,15 +118,16 @@ def _items(filename: str) -> list[dict[str, Any]]:
 async def _nodes(cluster: Cluster, args: argparse.Namespace) -> int:
     """Let nodes go over, one after another: those on which no pod has a card by the operator's plugin."""
     reads = Reads(cluster)
+    await untaint(cluster)
     found = await reads.nodes(args.names)
-    for one in found:
-        await remove(cluster, one.toolkit)
+    await remove_toolkits(cluster, reads, found)
     ready = [one.name for one in found if one.word == "Ready"]
     late = []
     for name in ready:
         took = await switched(cluster, reads, name, args.timeout)
         if took is None:
             late.append(name)
+            warn(f"{name}: no pool offers its cards after {args.timeout:g} s, or a pod came meanwhile")
         else:
             print_lines([f"{name}: its pools offer its cards, {took:.1f} s after the operator's plugin went"])
     left = [one for one in await reads.nodes(args.names) if one.word != "Ours"]
@@ -134,12 +140,16 @@ async def _nodes(cluster: Cluster, args: argparse.Namespace) -> int:
 async def _finish(cluster: Cluster, _: argparse.Namespace) -> int:
     """Take the operator's labels off the nodes, once nothing of it serves them."""
     reads = Reads(cluster)
-    left = [one.name for one in await reads.nodes(()) if one.word != "Ours"]
+    await untaint(cluster)
+    if not (await reads.operator()).is_stopped:
+        raise UsageError("GPU Operator runs, or has policies or DaemonSets: finish is for after begin.")
+    nodes = await reads.nodes(())
+    left = [one.name for one in nodes if one.word != "Ours"]
     if left:
         raise UsageError(f"Not yet: {', '.join(left)} have pods of the operator. See kubectl gpu takeover.")
-    changed = 0
+    changed, ours = 0, {one.name for one in nodes}
     for each in await cluster.list(resources.NODE, Node):
-        if marks := maps.marks_of(each.obj.metadata.labels):
+        if each.obj.name in ours and (marks := maps.marks_of(each.obj.metadata.labels)):
             await cluster.mark(resources.NODE, each.obj, {"labels": marks}, dry_run=False)
             changed += 1
     print_lines([f"The operator's labels are off {changed} nodes. Uninstall its chart when it suits you."])
@@ -151,9 +161,11 @@ async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
     if not args.filename:
         raise UsageError("Give --filename FILE: what `begin` saved.")
     items = _items(args.filename)
+    await untaint(cluster)
+    kept = maps.keeping(each.obj for each in await cluster.list(resources.NODE, Node))
     used: dict[str | None, int] = defaultdict(int)
     for each in await cluster.list(resources.GPUDEVICE, GPUDevice):
-        if each.obj.status.allocations:
+        if each.obj.status.allocations and each.obj.status.node_name not in kept:
             used[each.obj.status.node_name] += 1
     if used:
         raise UsageError(
@@ -173,8 +185,10 @@ async def _restore(cluster: Cluster, item: dict[str, Any]) -> None:
     meta = item["metadata"]
     if item["kind"] == "Deployment":
         path = resources.DEPLOYMENT.path(meta["namespace"], meta["name"])
-        await _patch(cluster, path, {"spec": {"replicas": item["spec"]["replicas"]}})
+        noted = {"annotations": {names.TAKEOVER_REPLICAS: None}}
+        await _patch(cluster, path, {"metadata": noted, "spec": {"replicas": item["spec"]["replicas"]}})
         return
+    item = {**item, "metadata": {key: value for key, value in meta.items() if key != "uid"}}
     kind = foreign.CLUSTERPOLICY if item["kind"] == foreign.CLUSTERPOLICY.kind else foreign.NVIDIADRIVER
     try:
         await cluster.client.request("POST", kind.path(), query={"fieldManager": MANAGER}, body=item)

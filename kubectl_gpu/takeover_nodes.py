@@ -29,7 +29,7 @@ async def switched(cluster: Cluster, reads: Reads, name: str, limit: float) -> f
     """Have a node go over; returns for how many seconds nobody offered its cards, None where they still are not.
 
     A taint keeps new pods off meanwhile: one that is bound between the look and the end of the plugin would be refused
-    by kubelet. It goes in any case; one that stays of a command that was cut off goes with the next.
+    by kubelet. It goes in any case; one that stays of a command that was cut off goes with the next step (`untaint`).
     """
     await _taint(cluster, name, on=True)
     try:
@@ -56,6 +56,13 @@ async def remove(cluster: Cluster, pods: Iterable[dict[str, Any]]) -> None:
             await cluster.client.request("DELETE", resources.POD.path(meta["namespace"], meta["name"]), body=body)
         except NotFound:
             continue
+
+
+async def untaint(cluster: Cluster) -> None:
+    """Take off every node the taint that a command left there which was cut off."""
+    for each in await cluster.list(resources.NODE, Node):
+        if any(taint.key == names.TAKEOVER_TAINT for taint in each.obj.spec.taints):
+            await _taint(cluster, each.obj.name, on=False)
 
 
 async def _taint(cluster: Cluster, name: str, *, on: bool) -> None:

@@ -9,11 +9,12 @@ from controllers.api import foreign, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.meta import KubeObject
+from controllers.api.runtime_state import READY
 from controllers.explain import takeover as maps
 from controllers.runtime.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from controllers.api.resources import Resource
     from kubectl_gpu.cluster import Cluster
@@ -54,6 +55,16 @@ class Reads:
             for one in sorted(found, key=lambda one: one.name)
             if not only or one.name in only
         ]
+
+    async def unsettled(self, toolkits: Mapping[str, Collection[str]]) -> list[str]:
+        """Nodes on which a pod of the operator's toolkit is there yet, or the container runtime is not Ready.
+
+        `toolkits`: uids of these pods by node.
+        """
+        there = {pod["metadata"]["uid"] for pod in (await self.operator()).pods}
+        found = [each.obj for each in await self._cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory)]
+        states = {one.name: one.status.runtime.state for one in found if one.status.runtime is not None}
+        return sorted(node for node, uids in toolkits.items() if there & set(uids) or states.get(node, READY) != READY)
 
     async def users(self, node: str) -> list[str]:
         """Pods on a node that ask for a resource of the operator's plugin, by a read of the quorum."""

@@ -30,6 +30,8 @@ DRIVER: Final = "nvidia-driver"
 """Value of that label on pods of drivers, whether of a ClusterPolicy or of an NVIDIADriver."""
 DEPLOY: Final = "nvidia.com/gpu.deploy."
 """Before the operator's label for each of its programs."""
+OPERANDS_OFF: Final = (f"{DEPLOY}operands", "false")
+"""Label and value by which a person keeps all of its programs off a node."""
 DEPLOY_DRIVER: Final = f"{DEPLOY}driver"
 BY_APP: Final = f"{names.LABEL_APP} in ({','.join(APPS)})"
 BY_COMPONENT: Final = f"{COMPONENT}={DRIVER},{names.LABEL_APP} notin ({','.join(APPS)})"

@@ -138,22 +138,38 @@ def saved(there: OperatorState) -> Json:
 
 
 def has_all(items: Iterable[Json], there: OperatorState) -> bool:
-    """Whether a saved List has everything of the operator that is still there."""
-    known = {(one["kind"], one["metadata"]["name"]) for one in items}
-    return all((one["kind"], one["metadata"]["name"]) in known for one in (*there.deployments, *there.policies))
+    """Whether a saved List has everything of the operator that is still there: the same objects, as they are now."""
+    known = list(items)
+    return all(one in known for one in saved(there)["items"])
+
+
+def replicas_of(deployment: Json) -> int:
+    """How many replicas a Deployment of the operator has, or had before a step of ours stopped it."""
+    now: int = deployment["spec"].get("replicas", 1)
+    noted: str = (deployment["metadata"].get("annotations") or {}).get(names.TAKEOVER_REPLICAS, "")
+    return int(noted) if now == 0 and noted.isdecimal() else now
+
+
+def keeping(nodes: Iterable[Node]) -> set[str]:
+    """Nodes that a person has kept from the operator."""
+    key, value = foreign.OPERANDS_OFF
+    return {node.name for node in nodes if node.metadata.labels.get(key) == value}
 
 
 def _bare(raw: Json) -> Json:
-    meta = {
-        key: raw["metadata"][key] for key in ("name", "namespace", "labels", "annotations") if key in raw["metadata"]
-    }
-    spec = {"replicas": raw["spec"].get("replicas", 1)} if raw["kind"] == "Deployment" else raw.get("spec", {})
+    kept = ("name", "namespace", "uid", "labels", "annotations")
+    meta = {key: raw["metadata"][key] for key in kept if key in raw["metadata"]}
+    spec = raw.get("spec", {})
+    if raw["kind"] == "Deployment":
+        meta.pop("annotations", None)  # its own controller's, and ours: they change while it is stopped
+        spec = {"replicas": replicas_of(raw)}
     return {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": meta, "spec": spec}
 
 
 def marks_of(labels: Mapping[str, str]) -> dict[str, None]:
-    """The operator's labels of a node that `finish` removes, as a merge patch has them."""
-    return {key: None for key in labels if key.startswith(foreign.DEPLOY) or key == foreign.UPGRADE_STATE}
+    """The operator's labels of a node that `finish` removes, as a merge patch has them; a person's stays."""
+    theirs = (key for key in labels if key.startswith(foreign.DEPLOY) or key == foreign.UPGRADE_STATE)
+    return {key: None for key in theirs if (key, labels[key]) != foreign.OPERANDS_OFF}
 
 
 def summary(there: OperatorState, nodes: Sequence[NodeState]) -> list[str]:

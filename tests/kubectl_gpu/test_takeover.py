@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from controllers.api import foreign, names
 from controllers.api.gpunodeinventory import Bootstrap, ManagedElsewhere
 from controllers.explain import takeover
-from controllers.explain.takeover import OperatorState, state_of
+from controllers.explain.faults import UsageError
+from controllers.explain.takeover import NodeState, OperatorState, state_of
+from kubectl_gpu import takeover_toolkits
 from tests.kit import objects
 from tests.kit.objects import condition
 
@@ -127,14 +129,90 @@ def test_what_is_saved_is_what_the_way_back_needs_and_no_more() -> None:
         ("Deployment", {"replicas": 1}),
         ("ClusterPolicy", {"a": 1}),
     ]
-    assert all("uid" not in one["metadata"] and "resourceVersion" not in one["metadata"] for one in saved)
+    assert all("resourceVersion" not in one["metadata"] for one in saved)
     assert takeover.has_all(saved, THEIRS)
-    other = {**POLICY, "metadata": {"name": "another"}}
-    assert not takeover.has_all(saved, replace(THEIRS, policies=(other,)))
+
+
+@pytest.mark.parametrize("policy", [
+    {**POLICY, "metadata": {"name": "another", "uid": "7"}},
+    {**POLICY, "metadata": {"name": "p", "uid": "of another cluster"}},
+    {**POLICY, "spec": {"a": 2}},
+])  # fmt: skip
+def test_a_file_that_has_not_these_objects_as_they_are_is_no_backup_of_them(policy: dict[str, Any]) -> None:
+    saved = takeover.saved(THEIRS)["items"]
+    assert not takeover.has_all(saved, replace(THEIRS, policies=(policy,)))
+
+
+def test_a_replica_count_of_our_own_making_is_never_saved() -> None:
+    saved = takeover.saved(replace(THEIRS, deployments=(operator(2),)))["items"]
+    stopped = operator(0)
+    stopped["metadata"]["annotations"] = {names.TAKEOVER_REPLICAS: "2"}
+    there = replace(THEIRS, deployments=(stopped,))
+
+    assert takeover.has_all(saved, there), "the step was cut off, and goes on with its file"
+    assert takeover.saved(there)["items"] == saved, "nor does another file get it"
+    stopped["spec"]["replicas"] = 3
+    assert takeover.replicas_of(stopped) == 3, "a person started it again meanwhile"
+
+
+def test_nodes_that_a_person_keeps_from_the_operator_are_not_in_the_way_back() -> None:
+    nodes = [objects.node(name) for name in ("n1", "n2")]
+    labelled = replace(nodes[0], metadata=replace(nodes[0].metadata, labels={f"{foreign.DEPLOY}operands": "false"}))
+    assert takeover.keeping([labelled, nodes[1]]) == {"n1"}
+
+
+class Fleet:
+    """Nodes of which the operator's toolkits go, and whose runtimes come back after a while."""
+
+    def __init__(self, *, comes_back: bool = True) -> None:
+        self.gone: list[str] = []
+        self.looks: list[int] = []
+        self.now, self.comes_back = 0.0, comes_back
+
+    async def unsettled(self, toolkits: dict[str, list[str]]) -> list[str]:
+        self.looks.append(len(self.gone))
+        return [] if self.comes_back and self.looks.count(len(self.gone)) > 3 else sorted(toolkits)
+
+    async def remove(self, _: Any, pods: Sequence[dict[str, Any]]) -> None:
+        self.gone += [one["spec"]["nodeName"] for one in pods]
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_toolkits_go_from_a_few_nodes_at_a_time(monkeypatch: pytest.MonkeyPatch, *, comes_back: bool) -> None:
+    fleet = Fleet(comes_back=comes_back)
+    monkeypatch.setattr(takeover_toolkits, "remove", fleet.remove)
+    monkeypatch.setattr(takeover_toolkits.asyncio, "sleep", fleet.sleep)
+    monkeypatch.setattr(takeover_toolkits.time, "monotonic", lambda: fleet.now)
+    nodes = [NodeState(f"n{at:02}", "Busy", "", (named(at),)) for at in range(12)]
+
+    going = takeover_toolkits.remove_toolkits(cast("Any", None), cast("Any", fleet), nodes)
+    if comes_back:
+        await going
+        assert set(fleet.looks) == {5, 10}, "the next ones wait for those before, and nobody for the last"
+        assert len(fleet.gone) == 12
+        assert fleet.now >= 2 * takeover_toolkits.QUIET
+    else:
+        with pytest.raises(UsageError, match=r"n00, n01.* are not Ready .*that of 7 other nodes stays"):
+            await going
+        assert len(fleet.gone) == takeover_toolkits.AT_ONCE
+
+
+def named(at: int) -> dict[str, Any]:
+    made = pod(TOOLKIT, node=f"n{at:02}")
+    made["metadata"]["uid"] = str(at)
+    return made
 
 
 def test_finish_takes_the_operators_labels_and_no_others() -> None:
-    labels = {f"{foreign.DEPLOY}driver": "true", foreign.UPGRADE_STATE: "upgrade-done", "nvidia.com/gpu.count": "8"}
+    labels = {
+        f"{foreign.DEPLOY}operands": "false",
+        f"{foreign.DEPLOY}driver": "true",
+        foreign.UPGRADE_STATE: "upgrade-done",
+        "nvidia.com/gpu.count": "8",
+    }
     assert takeover.marks_of(labels) == {f"{foreign.DEPLOY}driver": None, foreign.UPGRADE_STATE: None}
 
 

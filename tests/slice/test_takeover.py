@@ -81,6 +81,28 @@ class Fleet:
         args = parser.build().parse_args(["takeover", *words])
         return await takeover.takeover(Cluster(self.client, "default"), args)
 
+    OPERATOR = resources.DEPLOYMENT.path(gpu_operator.NAMESPACE, "gpu-operator")
+
+    async def again(self) -> int:
+        """`begin` with the saved file, where the policy is another one meanwhile; takes that one away again."""
+        about = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"}}
+        await self.client.create(
+            foreign.CLUSTERPOLICY, {**about, "spec": {"driver": {"enabled": True}}}, manager="test"
+        )
+        try:
+            return await self.kubectl("begin", "-f", str(self.file))
+        finally:
+            await self.client.request("DELETE", foreign.CLUSTERPOLICY.path(name="cluster-policy"))
+
+    async def taint(self, node: str) -> None:
+        """What a command leaves that is cut off while a node goes over."""
+        taints = [{"key": names.TAKEOVER_TAINT, "effect": "NoSchedule"}]
+        await self.client.merge(resources.NODE, node, {"spec": {"taints": taints}}, manager="test")
+
+    async def is_tainted(self, node: str) -> bool:
+        raw = orjson.loads(await self.client.request("GET", resources.NODE.path(name=node)))
+        return any(one["key"] == names.TAKEOVER_TAINT for one in raw["spec"].get("taints") or ())
+
     def pods(self, *, driver: bool | None = None) -> dict[str, str]:
         """uids of the operator's pods on nodes, and of the team's, by name."""
         found = [pod for pod in self.view.pods if pod.metadata.namespace in (gpu_operator.NAMESPACE, TEAM) and pod.node]
@@ -169,8 +191,10 @@ async def test_a_fleet_goes_over_without_a_restart_and_the_way_back_is_there(
     assert f"{busy}: {TEAM}/train have cards by the operator's plugin" in said.err
     assert fleet.pods()["train"] == before["train"]
     assert not any(taint.key == names.TAKEOVER_TAINT for taint in drivers.node(idle).spec.taints)
+    await fleet.taint(busy)
     with pytest.raises(UsageError, match="Not yet"):
         await fleet.kubectl("finish")
+    assert not await fleet.is_tainted(busy), "a taint that a command left which was cut off goes with the next step"
 
     await drivers.people.remove(resources.POD, "train", TEAM)
     await fleet.until(lambda: "train" not in fleet.pods())
@@ -181,7 +205,14 @@ async def test_a_fleet_goes_over_without_a_restart_and_the_way_back_is_there(
     assert fleet.pods() == {name: uid for name, uid in before.items() if name.startswith("nvidia-driver-daemonset")}
 
     # The way back: the operator has its policy again.
+    with pytest.raises(UsageError, match="does not have the operator as it is"):
+        await fleet.again()
     assert await fleet.kubectl("back", "-f", str(fleet.file)) == 0
+    with pytest.raises(UsageError, match="GPU Operator runs"):
+        await fleet.kubectl("finish")
+    made = orjson.loads(await fleet.client.request("GET", fleet.OPERATOR))
+    assert made["spec"]["replicas"] == 1
+    assert names.TAKEOVER_REPLICAS not in made["metadata"].get("annotations", {})
     path = foreign.CLUSTERPOLICY.path(name="cluster-policy")
     assert orjson.loads(await fleet.client.request("GET", path))["spec"] == {"driver": {"enabled": True}}
     await fleet.until(lambda: drivers.label(idle) is None)
