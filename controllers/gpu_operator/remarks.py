@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from controllers.gpu_operator.reasons import Reasons
 
 Kind = Literal["Unknown", "NoCounterpart", "Refused", "Different", "ToDo"]
-"""Unknown: no field of GPU Operator 26.7. NoCounterpart: nothing here does this. Refused: cannot be as it is there.
+"""Unknown: no field of GPU Operator 26.7, or nothing that mig-parted knows. NoCounterpart: nothing here does this.
 
-Different: taken over, with another effect. ToDo: what a person does."""
+Refused: cannot be as it is there. Different: taken over, with another effect. ToDo: what a person does."""
 SHOWN_MAX: Final = 60
 """Characters of a value that a remark repeats."""
 
