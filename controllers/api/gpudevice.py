@@ -159,6 +159,8 @@ class MpsDaemon:
     """Ready: it answers with the pool's limits. Down: it does not, and the card is not offered. Stopping: it leaves."""
     reason: Annotated[str | None, Field(max_length=1024)] = None
     """Why it is not Ready."""
+    running: bool = True
+    """Whether a process of the daemon may hold the driver open; false where compute mode alone is left to put back."""
 
 
 @record

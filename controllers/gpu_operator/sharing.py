@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from controllers.api.gpudevice import SLOTS_MAX
+from controllers.api.gpupool import EQUAL, MPS_CLIENTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 CARD: Final = "nvidia.com/gpu"
 SHARED: Final = ".shared"
 """What the plugin puts behind a resource's name where the configuration says `renameByDefault`."""
-MPS_MAX: Final = 48
-"""Clients that MPS lets use one card at once."""
 Strategy = Literal["TimeSlice", "MPS"]
 _STRATEGIES: Final[Mapping[str, Strategy]] = {"mps": "MPS", "timeSlicing": "TimeSlice"}
 """By the key of the configuration; where both stand there the plugin takes the first."""
@@ -43,7 +42,7 @@ class Sharing:
         if self.strategy == "TimeSlice":
             return {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": self.replicas}}
         if self.strategy == "MPS":
-            return {"mode": "MPS", "mps": {"clients": self.replicas, "memory": "Equal", "threads": "Equal"}}
+            return {"mode": "MPS", "mps": {"clients": self.replicas, "memory": EQUAL, "threads": EQUAL}}
         return {"mode": "Exclusive"}
 
 
@@ -85,7 +84,7 @@ def _shared(key: str, block: Mapping[str, Any], remarks: tuple[tuple[str, str], 
         resource = f"{name}{SHARED}" if block.get("renameByDefault") else name
     if block.get("failRequestsGreaterThanOne") is False and replicas > 1:
         notes.append((f"{key}.failRequestsGreaterThanOne", "a pod that asks for several gets several shares"))
-    most = MPS_MAX if key == "mps" else SLOTS_MAX
+    most = MPS_CLIENTS_MAX if key == "mps" else SLOTS_MAX
     if replicas < 2:  # noqa: PLR2004 - fewer share nothing
         return Sharing(remarks=tuple(notes))
     refused = f"{replicas} share a card there, and here {most} at most" if replicas > most else ""
