@@ -162,6 +162,11 @@ class MpsDaemon:
     running: bool = True
     """Whether a process of the daemon may hold the driver open; false where compute mode alone is left to put back."""
 
+    @property
+    def explanation(self) -> str:
+        """Why it is not Ready, for people: its phase where no more is known."""
+        return self.reason or self.phase
+
 
 @record
 class Pci:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 PROBE_SECONDS = 10.0
 """Between two questions to a daemon that lives; that it has died is seen at once."""
-SILENT_MAX = 2
+UNANSWERED_MAX = 2
 """Questions in a row without the right answer after which a daemon is ended, and its clients with it."""
 PAUSE, PAUSE_MAX = 2.0, 60.0
 """Seconds until what failed is tried again: the first pause, and the longest."""
@@ -55,7 +55,7 @@ class Running:
     asked: float
     """When it was asked last."""
     limits: Limits
-    silent: int = 0
+    unanswered: int = 0
     """Questions in a row without the right answer."""
     ending: bool = False
     """Whether it is to go, whatever is wanted of the card."""
@@ -238,8 +238,8 @@ class Supervisor:
                 why = self._limit(folder, running.limits)
         except Failed as error:
             why = f"{NOT_ANSWERING}: {error}"
-        running.silent = running.silent + 1 if why is not None else 0
-        if why is not None and running.silent >= SILENT_MAX:
+        running.unanswered = running.unanswered + 1 if why is not None else 0
+        if why is not None and running.unanswered >= UNANSWERED_MAX:
             self._fail(uuid, running, why)
         elif why is None:
             self._hold_mode(uuid, running)

@@ -108,5 +108,5 @@ def _why_not_published(device: GPUDevice) -> str:
     """What the node's device plugin waits for before it offers a card."""
     daemon = device.status.mps
     if daemon is not None and daemon.phase != "Ready":
-        return f"{device.status.inventory_id}: {names.MPS_DOWN}: {daemon.reason or daemon.phase}"
+        return f"{device.status.inventory_id}: {names.MPS_DOWN}: {daemon.explanation}"
     return f"{device.status.inventory_id}: the node's device plugin does not offer it yet"

@@ -77,6 +77,7 @@ def _reported(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -
         return MpsDaemon(pool=pool, phase="Down", reason=why, running=False)
     if said is None:
         # What was wanted until now may be read, and so started, in this moment.
-        phase, why = ("Down", NOT_YET) if is_wanted else ("Stopping", UNREAD)
-        return MpsDaemon(pool=pool, phase=phase, reason=why)
+        if not is_wanted:
+            return MpsDaemon(pool=pool, phase="Stopping", reason=UNREAD)
+        return MpsDaemon(pool=pool, phase="Down", reason=NOT_YET)
     return MpsDaemon(pool=pool, phase=said.phase, reason=said.reason, running=said.runs)
