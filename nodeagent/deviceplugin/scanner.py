@@ -90,7 +90,7 @@ class NodeScanner:
         if said.known:
             self._daemons = said
         else:
-            said = replace(self._daemons, alive=said.alive, wished=said.wished, read=False)
+            said = replace(self._daemons, alive=said.alive, asked_for=said.asked_for, read=False)
         return replace(seen, daemons=said)
 
     async def want_daemons(self, cards: Mapping[str, WantedDaemon]) -> None:

@@ -66,7 +66,7 @@ class DaemonState:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredDaemons:
     """What is wanted, as it was written."""
 
     number: int = 0
@@ -78,7 +78,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RoleState:
     """What the state file has."""
 
     number: int = 0
@@ -95,7 +95,7 @@ class Daemons:
     """Whether the role lives."""
     cards: Mapping[str, DaemonState] = field(default_factory=lambda: MappingProxyType({}))
     """By uuid: cards that have a daemon, or whose compute mode has yet to be put back."""
-    wished: frozenset[str] = frozenset()
+    asked_for: frozenset[str] = frozenset()
     """The cards of the wish as it is written: the role may be about to start their daemons."""
     read: bool = True
     """Whether the role goes by that wish."""
@@ -104,7 +104,7 @@ class Daemons:
 
     def is_gone(self, uuid: str) -> bool:
         """Whether the card has no daemon, and gets none by a wish that was written earlier."""
-        return self.known and not (uuid in self.cards or uuid in self.wished) and (self.read or not self.alive)
+        return self.known and not (uuid in self.cards or uuid in self.asked_for) and (self.read or not self.alive)
 
 
 def folder(root: Path, pool: str) -> Path:
@@ -144,18 +144,18 @@ def claim(path: Path) -> int | None:
     return fd
 
 
-def read_wish(path: Path) -> Wish | None:
+def read_desired(path: Path) -> DesiredDaemons | None:
     """What is wanted; None where that cannot be read: then all stays as it is."""
-    return _read(path / WANTED, _wish, Wish())
+    return _read(path / WANTED, _desired, DesiredDaemons())
 
 
 def write_wanted(path: Path, cards: Mapping[str, WantedDaemon]) -> None:
     """Say what is wanted, where that differs from what was said; raises OSError."""
-    before = read_wish(path)
+    before = read_desired(path)
     if before is not None and before.cards == cards:
         return
-    told = read_told(path)
-    number = 1 + max(before.number if before else 0, told.number if told else 0)
+    stored = read_role_state(path)
+    number = 1 + max(before.number if before else 0, stored.number if stored else 0)
     made: dict[str, Any] = {}
     for uuid, one in sorted(cards.items()):
         former = before.cards.get(uuid) if before is not None else None
@@ -164,21 +164,21 @@ def write_wanted(path: Path, cards: Mapping[str, WantedDaemon]) -> None:
     _write(path / WANTED, {"number": number, "cards": made})
 
 
-def read_told(path: Path) -> Told | None:
+def read_role_state(path: Path) -> RoleState | None:
     """What the state file has; None where it cannot be read."""
-    return _read(path / STATE, _told, Told())
+    return _read(path / STATE, _role_state, RoleState())
 
 
 def read_state(path: Path) -> Daemons:
     """What the role says of the cards, as far as it goes by the wish as it is written."""
-    told, wish, alive = read_told(path), read_wish(path), is_alive(path)
-    if told is None:
-        return Daemons(alive, wished=frozenset(wish.cards if wish else ()), read=False, known=False)
-    if wish is None:  # by the wish that the role has read all stays as it is
-        return Daemons(alive, told.cards, frozenset(told.cards), read=False)
-    wished = frozenset(wish.cards)
-    cards = {uuid: _believed(one, wish.since.get(uuid), told.number) for uuid, one in told.cards.items()}
-    return Daemons(alive, MappingProxyType(cards), wished, told.number >= wish.number)
+    stored, desired, alive = read_role_state(path), read_desired(path), is_alive(path)
+    if stored is None:
+        return Daemons(alive, asked_for=frozenset(desired.cards if desired else ()), read=False, known=False)
+    if desired is None:  # by the wish that the role has read all stays as it is
+        return Daemons(alive, stored.cards, frozenset(stored.cards), read=False)
+    asked_for = frozenset(desired.cards)
+    cards = {uuid: _believed(one, desired.since.get(uuid), stored.number) for uuid, one in stored.cards.items()}
+    return Daemons(alive, MappingProxyType(cards), asked_for, stored.number >= desired.number)
 
 
 def _believed(one: DaemonState, since: int | None, number: int) -> DaemonState:
@@ -201,15 +201,15 @@ def card_folders(path: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _wish(found: dict[str, Any]) -> Wish:
+def _desired(found: dict[str, Any]) -> DesiredDaemons:
     cards = {str(uuid): _wanted(values) for uuid, values in found["cards"].items()}
     since = {str(uuid): int(values["since"]) for uuid, values in found["cards"].items()}
-    return Wish(int(found["number"]), MappingProxyType(cards), MappingProxyType(since))
+    return DesiredDaemons(int(found["number"]), MappingProxyType(cards), MappingProxyType(since))
 
 
-def _told(found: dict[str, Any]) -> Told:
+def _role_state(found: dict[str, Any]) -> RoleState:
     cards = {str(uuid): _state(values) for uuid, values in found["cards"].items()}
-    return Told(int(found["number"]), MappingProxyType(cards))
+    return RoleState(int(found["number"]), MappingProxyType(cards))
 
 
 def _wanted(values: dict[str, Any]) -> WantedDaemon:

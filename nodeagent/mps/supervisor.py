@@ -77,17 +77,17 @@ class Supervisor:
     """Of cards for which something failed: when it is tried again, and the pause before that."""
     _number: int = 0
     """Of the last wish that was read."""
-    _untold: str = ""
+    _write_error: str = ""
     """Why the state file cannot be written, as it is logged already."""
 
     def __post_init__(self) -> None:
         """Learn what a former life of the role has said: none of its daemons lives."""
-        if (told := mpsfiles.read_told(self.path)) is None:
+        if (stored := mpsfiles.read_role_state(self.path)) is None:
             log.error("the state file cannot be read; every card that has had a daemon is put back")
             known = {uuid: DaemonState("Stopping", reason=ANEW) for uuid in mpsfiles.card_folders(self.path)}
-            told = mpsfiles.Told(cards=known)
-        self._number = told.number
-        for uuid, one in told.cards.items():
+            stored = mpsfiles.RoleState(cards=known)
+        self._number = stored.number
+        for uuid, one in stored.cards.items():
             phase = one.phase if one.phase == "Stopping" else "Down"
             self._state[uuid] = replace(one, phase=phase, reason=ANEW, runs=False)
         self._tell()
@@ -98,15 +98,15 @@ class Supervisor:
         The wish is read before each card: one card may take a minute, and the others' wishes change meanwhile.
         """
         done: set[str] = set()
-        while (wish := mpsfiles.read_wish(self.path)) is not None:
-            self._number = max(self._number, wish.number)
-            left = {*wish.cards, *self._state, *self._running} - done
+        while (desired := mpsfiles.read_desired(self.path)) is not None:
+            self._number = max(self._number, desired.number)
+            left = {*desired.cards, *self._state, *self._running} - done
             if not left:
                 self._tell()
                 return
             uuid = min(left)
             done.add(uuid)
-            self._card(uuid, wish.cards.get(uuid))
+            self._card(uuid, desired.cards.get(uuid))
             self._tell()
 
     def close(self) -> None:
@@ -287,13 +287,13 @@ class Supervisor:
 
     def _tell(self) -> bool:
         """Write the state file; whether that went well: it is tried again in each round."""
-        told = {uuid: replace(one, runs=uuid in self._running) for uuid, one in self._state.items()}
+        stored = {uuid: replace(one, runs=uuid in self._running) for uuid, one in self._state.items()}
         try:
-            mpsfiles.write_state(self.path, told, self._number)
+            mpsfiles.write_state(self.path, stored, self._number)
         except OSError as error:
-            if (why := error.strerror or str(error)) != self._untold:
+            if (why := error.strerror or str(error)) != self._write_error:
                 log.error("the state file cannot be written", path=str(self.path), why=why)  # noqa: TRY400
-                self._untold = why
+                self._write_error = why
             return False
-        self._untold = ""
+        self._write_error = ""
         return True

@@ -111,8 +111,8 @@ def test_where_the_state_cannot_be_read_nothing_changes() -> None:
 
 def test_a_card_is_let_go_once_the_role_has_read_that_it_is_not_wanted() -> None:
     told = card(mps=MpsDaemon(pool=make.POOL, phase="Down", reason="not yet"))
-    for wished, is_read in ((frozenset({"GPU-0"}), True), (frozenset[str](), False)):
-        seen = NodeScan(daemons=Daemons(alive=True, wished=wished, read=is_read))
+    for asked_for, is_read in ((frozenset({"GPU-0"}), True), (frozenset[str](), False)):
+        seen = NodeScan(daemons=Daemons(alive=True, asked_for=asked_for, read=is_read))
         (write,) = decide.writes([told], basis(NOT_ASKED, seen), UNTOLD)
         assert write.body["status"]["mps"]["phase"] == "Stopping"
     (write,) = decide.writes([told], basis(NOT_ASKED, NodeScan(daemons=Daemons(alive=True))), UNTOLD)
