@@ -177,6 +177,13 @@ class MpsDaemon:
     """Ready: it answers with the pool's limits. Down: it does not, and the card is not offered. Stopping: it leaves."""
     reason: Annotated[str | None, Field(max_length=1024)] = None
     """Why it is not Ready."""
+    running: bool = True
+    """Whether a process of the daemon may hold the driver open; false where compute mode alone is left to put back."""
+
+    @property
+    def explanation(self) -> str:
+        """Why it is not Ready, for people: its phase where no more is known."""
+        return self.reason or self.phase
 
     @property
     def spelled(self) -> str:

@@ -43,6 +43,11 @@ class Unreported:
         return device.status.node_name in self.nodes or device.status.inventory_id in self.cards
 
 
+def holds_driver(device: GPUDevice) -> bool:
+    """Whether the card's MPS control daemon may run, and so hold the driver open."""
+    return device.status.mps is not None and device.status.mps.running
+
+
 def unreported(pool: str, cards: Iterable[GPUDevice], pods: Iterable[Pod]) -> Unreported:
     """What a pool's bound pods may have of its `cards` beside what kubelet tells; `pods` are the pool's."""
     told = reported(cards)

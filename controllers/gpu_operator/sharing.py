@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from controllers.api.gpudevice import SLOTS_MAX
-from controllers.api.gpupool import MPS_CLIENTS_MAX
+from controllers.api.gpupool import EQUAL, MPS_CLIENTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Sharing:
         if self.strategy == "TimeSlice":
             return {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": self.replicas}}
         if self.strategy == "MPS":
-            return {"mode": "MPS", "mps": {"clients": self.replicas, "memory": "Equal", "threads": "Equal"}}
+            return {"mode": "MPS", "mps": {"clients": self.replicas, "memory": EQUAL, "threads": EQUAL}}
         return {"mode": "Exclusive"}
 
 

@@ -154,7 +154,8 @@ class Plugin:
 
     async def _pass(self, _: str) -> None:
         """Make list and objects what they are to be, by one desired offer and one scan in all its steps."""
-        asked, seen = self._desired_offer(), self.last_scan
+        # What is believed of daemons goes by the wish that was written last, and the scan may be older than that.
+        asked, seen = self._desired_offer(), await self.scanner.with_daemons(self.last_scan)
         cards = list(self.caches.cards)
         await self._show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)), asked)
         self.decided.set()
@@ -169,7 +170,8 @@ class Plugin:
         await self.executor.execute(decide.writes(cards, basis, foreign))
         await self._show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign), asked)
         # Last of all: a card that is to lose its daemon is offered to nobody by now, and the cluster knows.
-        await self.scanner.want_daemons(decide.daemons(list(self.caches.cards), basis, time.time()))
+        if seen.daemons.known:
+            await self.scanner.want_daemons(decide.daemons(list(self.caches.cards), basis, time.time()))
 
     async def _show(self, listing: Sequence[Listed], asked: DesiredOffer) -> None:
         await self.resources.show(listing, offers.suffixes(self.pool, asked, listing))

@@ -20,6 +20,7 @@ from nodeagent.deviceplugin.devices.allocate import CAPABILITIES, SHARED_NODES
 from nodeagent.deviceplugin.devices.records import NodeScan
 from nodeagent.host import mpsfiles, procfs, sysfs
 from nodeagent.host.hostfiles import Reader, text
+from nodeagent.host.mpsfiles import Daemons
 from nodeagent.host.runtimes import configurations
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class NodeScanner:
     _due: float = field(default=float("-inf"), init=False)
     _specs: dict[Path, tuple[tuple[int, int], frozenset[str]]] = field(default_factory=dict, init=False)
     _reports: dict[str, MigReport] = field(default_factory=dict, init=False)
+    _daemons: Daemons = field(default_factory=lambda: Daemons(known=False), init=False)
     _runtime_error: str = field(default="", init=False)
 
     async def scan(self, cards: Mapping[str, str], *, ask: bool = True) -> NodeScan:
@@ -78,9 +80,18 @@ class NodeScanner:
         seen = replace(self._slow, unresponsive=silent, lost=sysfs.lost(self.paths.sys, cards))
         # Without what was told earlier, a card that falls silent would leave kubelet's list instead of being ill in it.
         self._reports = {a: told for a, told in self._reports.items() if ask and cards.get(a) in ("", told.uuid)}
-        if self.mps is not None:
-            seen = replace(seen, daemons=await asyncio.to_thread(mpsfiles.read_state, self.mps))
-        return _with_instances(seen, self._reports)
+        return await self.with_daemons(_with_instances(seen, self._reports))
+
+    async def with_daemons(self, seen: NodeScan) -> NodeScan:
+        """The same with what the pool's MPS role says by now; where that cannot be read, with what it said."""
+        if self.mps is None:
+            return seen
+        said = await asyncio.to_thread(mpsfiles.read_state, self.mps)
+        if said.known:
+            self._daemons = said
+        else:
+            said = replace(self._daemons, alive=said.alive, asked_for=said.asked_for, read=False)
+        return replace(seen, daemons=said)
 
     async def want_daemons(self, cards: Mapping[str, WantedDaemon]) -> None:
         """Tell the pool's MPS role, where there is one, what is wanted of its cards."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.api.gpupool import EQUAL
+
 if TYPE_CHECKING:
     from nodeagent.host.mpsfiles import WantedDaemon
 
-EQUAL = "Equal"
 MIB = {"Mi": 1, "Gi": 1024}
+ANSWERED_MIB = {"M": 1, "G": 1024}
+THREADS = "get_default_active_thread_percentage"
+"""The question that every daemon answers."""
+MEMORY = "get_default_device_pinned_mem_limit 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,20 @@ class Limits:
             f"set_default_active_thread_percentage {self.threads}",
             f"set_default_device_pinned_mem_limit 0 {self.memory_mib}M",
         )
+
+    def difference(self, threads: str, memory: str) -> str | None:
+        """How a daemon's answers to `THREADS` and `MEMORY` differ, in words; None where they do not.
+
+        A limit of a GiB and more is answered in whole GiB, without the rest (4000M: `3G`), a smaller one in MiB
+        (`512M`), and no limit by an empty line, as driver 580 does.
+        """
+        threads, memory = threads.strip(), memory.strip()
+        if not threads.replace(".", "", 1).isdigit() or round(float(threads)) != self.threads:
+            return f"it has {threads or 'no'} percent of threads as its limit where {self.threads} were set"
+        number, unit = memory[:-1], ANSWERED_MIB.get(memory[-1:])
+        if unit is None or not number.isdigit() or int(number) != self.memory_mib // unit:
+            return f"it has {memory or 'no'} memory as its limit where {self.memory_mib}M were set"
+        return None
 
 
 def limits(wanted: WantedDaemon, card_mib: int) -> Limits:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nodeagent.host.mpsfiles import LOG, PIPE
+from nodeagent.mps.limits import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,6 @@ SERVER_SECONDS = 10
 KILL_SECONDS = 5.0
 ASK_AGAIN = 0.1
 """Seconds between two questions to a daemon that was just started: it makes its pipes first."""
-QUESTION: Final = "get_default_active_thread_percentage"
-"""What every daemon answers."""
 
 
 class Failed(Exception):
@@ -53,7 +52,7 @@ class Daemon(Protocol):
         """How it ended, in words; None while it runs."""
 
     def end(self) -> None:
-        """Have it end, by force where it does not by itself; returns when it has."""
+        """Have it end, by force where it does not by itself; returns when it has, and raises Failed else."""
 
 
 class Tools(Protocol):
@@ -67,6 +66,9 @@ class Tools(Protocol):
 
     def start(self, uuid: str, folder: Path) -> Daemon:
         """Start a daemon for one card, with its pipes and its log in that folder."""
+
+    def until_answers(self, daemon: Daemon, folder: Path) -> None:
+        """Wait until a daemon that was just started answers; one that does not is not ended by this."""
 
     def ask(self, folder: Path, command: str) -> str:
         """What the daemon answers to a command."""
@@ -106,28 +108,25 @@ class Programs:
             )
         except OSError as error:
             raise Failed(f"{self._control} cannot be started: {error.strerror or error}") from error
-        made = _Child(child, lambda: self._quit(folder))
-        self._await(made, folder)
-        return made
+        return _Child(child, lambda: self._quit(folder))
 
-    def ask(self, folder: Path, command: str) -> str:
+    def until_answers(self, daemon: Daemon, folder: Path) -> None:
         """See `Tools`."""
-        return self._run([self._control], given=command + "\n", env=environment(os.environ, folder))
-
-    def _await(self, made: _Child, folder: Path) -> None:
-        """Wait until a daemon that was just started answers; raises Failed, and then none is left."""
         until = time.monotonic() + self._deadline
         while True:
             try:
-                self.ask(folder, QUESTION)
+                self.ask(folder, THREADS)
             except Failed as error:
-                if (how := made.ended()) is not None or time.monotonic() >= until:
-                    made.end()
+                if (how := daemon.ended()) is not None or time.monotonic() >= until:
                     log = f"its log is {folder / LOG}/control.log on the node"
                     raise Failed(f"the control daemon {how or f'does not answer ({error})'}; {log}") from None
             else:
                 return
             time.sleep(ASK_AGAIN)
+
+    def ask(self, folder: Path, command: str) -> str:
+        """See `Tools`."""
+        return self._run([self._control], given=command + "\n", env=environment(os.environ, folder))
 
     def _quit(self, folder: Path) -> None:
         try:

@@ -29,7 +29,9 @@ def held(annotations: Mapping[str, str]) -> dict[str, States]:
         found: dict[str, Any] = json.loads(annotations.get(names.MPS, "{}"))
         return {
             pool: {
-                uuid: DaemonState(one["phase"], one["version"], one["reason"], WantedDaemon(**one["wanted"]))
+                uuid: DaemonState(
+                    one["phase"], one["version"], one["reason"], WantedDaemon(**one["wanted"]), one["runs"]
+                )
                 for uuid, one in cards.items()
             }
             for pool, cards in found.items()
@@ -61,6 +63,6 @@ def turn(
         if step is None or (step.step == "Stop" and uuid not in wanted):
             continue
         now = wanted[uuid] if step.wanted is None else step.wanted
-        ready = DaemonState("Ready", now.version, None, now)
-        made[uuid] = replace(ready, phase="Down", reason=DIED) if uuid in dead else ready
+        ready = DaemonState("Ready", now.version, None, now, runs=True)
+        made[uuid] = replace(ready, phase="Down", reason=DIED, runs=False) if uuid in dead else ready
     return made

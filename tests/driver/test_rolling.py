@@ -177,7 +177,18 @@ def test_clients_that_do_not_leave_have_the_node_given_back(made: Rolling) -> No
     made.now += 301
     made.settle()
 
-    assert (made.phase(), (made.work() or {})["reason"]) == ("Deferred", "ClientsRemain")
+    work = made.work() or {}
+    assert (made.phase(), work["reason"], "MPS" in work["message"]) == ("Deferred", "ClientsRemain", False)
+
+
+def test_daemons_of_mps_that_hold_the_driver_open_are_named(made: Rolling) -> None:
+    made.card("n1", {"mps": {"pool": "a", "phase": "Stopping", "running": True}})
+    made.clients_stay.add("n1")
+    made.take()
+    made.settle()
+    made.now += 301
+    made.settle()
+    assert "MPS control daemons run on 1 of its cards" in (made.work() or {})["message"]
 
 
 def test_whoever_holds_the_driver_open_is_named_and_the_node_given_back(made: Rolling) -> None:

@@ -18,13 +18,15 @@ TWO: dict[str, Any] = {"mode": "MPS", "mps": {"clients": 2, "memory": "8Gi"}}
 DAEMONS = ("DaemonSet", f"{names.NAMESPACE}/{names.mps('a')}")
 
 
-def daemon(made: Cluster, phase: str | None, *cards: str, reason: str | None = None) -> None:
+def daemon(made: Cluster, phase: str | None, *cards: str, reason: str | None = None, running: bool = True) -> None:
     """The plugin tells of the daemons of these cards, or of all."""
     for card in cards or CARDS:
         with made.edit("GPUDevice", card) as found:
             found["status"].pop("mps", None)
             if phase is not None:
-                found["status"]["mps"] = {"pool": "a", "phase": phase} | ({"reason": reason} if reason else {})
+                found["status"]["mps"] = {"pool": "a", "phase": phase, "running": running}
+                if reason:
+                    found["status"]["mps"]["reason"] = reason
 
 
 def configured(made: Cluster, card: str) -> tuple[str, str]:
@@ -123,7 +125,19 @@ def test_a_dead_daemon_is_told_by_card_and_pool() -> None:
     assert (capacity.total, capacity.available, capacity.unavailable) == (8, 4, 4)
 
 
-def test_daemons_stay_on_a_node_whose_driver_is_replaced_until_they_have_ended() -> None:
+def test_a_card_whose_daemon_another_mode_waits_for_says_so() -> None:
+    made = serving(mode="Exclusive")
+    made.elsewhere = frozenset(CARDS[:1])
+    with made.edit("GPUDevice", CARDS[0]) as found:
+        found["status"].pop("published", None)
+    daemon(made, "Stopping", CARDS[0], reason="the control daemon leaves the card")
+    made.settle()
+    assert configured(made, CARDS[0])[0] == "AwaitingDaemonEnd"
+
+
+@pytest.mark.parametrize("left", [None, "Stopping"])
+def test_daemons_stay_on_a_node_whose_driver_is_replaced_until_they_have_ended(left: str | None) -> None:
+    """A compute mode that cannot be put back, as without a driver, keeps nobody there."""
     made, label = serving(), names.pool_node_label("a")
     work(made, "Withdrawing")
     for card in CARDS:
@@ -134,6 +148,6 @@ def test_daemons_stay_on_a_node_whose_driver_is_replaced_until_they_have_ended()
     work(made, "Clearing")
     made.settle()
     assert label in made.objects["Node", "n1"]["metadata"]["labels"]
-    daemon(made, None)
+    daemon(made, left, reason="compute mode is not put back" if left else None, running=False)
     made.settle()
     assert label not in made.objects["Node", "n1"]["metadata"]["labels"]

@@ -60,8 +60,8 @@ ROWS: Final = (
         "Configured",
         "False",
         "AwaitingDaemonEnd",
-        "the card is leaving, and its MPS control daemon has yet to end, or compute mode to be put back; it stays in "
-        "the pool until then",
+        "the card is leaving, or is offered anew by other settings, and its MPS control daemon has yet to end, or "
+        "compute mode to be put back; it stays in the pool until then",
         "`status.mps` of the card; `kubectl -n d8-gpu-operator get pods -o wide | grep gpu-mps-<pool>`; by hand, on "
         "the node: `nvidia-smi -i <card> -c DEFAULT`",
     ),

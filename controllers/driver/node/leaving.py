@@ -11,7 +11,7 @@ from controllers.api import names
 from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.resources import CONFIGMAP, DAEMONSET, POD
 from controllers.domain.clock import begun, stamp
-from controllers.domain.usage import is_promised
+from controllers.domain.usage import holds_driver, is_promised
 from controllers.driver.node.draft import event, in_service, make_objects, take_label
 from controllers.driver.node.draining import begin_draining, drain, is_drained
 from controllers.driver.node.health import baseline
@@ -78,6 +78,8 @@ def _clear(draft: Draft, work: DriverWork) -> None:
         return
     if wanted is None or clients_stay(draft.node):
         message = "the module's own pods have not left the driver"
+        if with_daemons := sum(map(holds_driver, seen.devices)):
+            message += f"; MPS control daemons run on {with_daemons} of its cards"
         until_late(draft, work, Verdict(reason="ClientsRemain", message=message))
         return
     found = _looked(draft, work, wanted)

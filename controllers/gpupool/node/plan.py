@@ -18,6 +18,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.driver.node_work import work_on
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
+from controllers.domain.usage import holds_driver
 from controllers.gpupool.membership import unassigned
 from controllers.gpupool.membership.approval import (
     approve_cards,
@@ -94,8 +95,12 @@ def _label(draft: PlanBuilder, view: ObservedNode, node: Node, members: list[GPU
 
 
 def _is_held(device: GPUDevice) -> bool:
-    """Whether a plugin offers the card still, or an MPS daemon has it."""
-    return device.status.published is not None or device.status.mps is not None
+    """Whether a plugin offers the card still, or an MPS daemon runs on it.
+
+    Nobody waits for the compute mode that a daemon has left: it ends with the driver, and without a driver it could not
+    be put back.
+    """
+    return device.status.published is not None or holds_driver(device)
 
 
 def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:

@@ -117,12 +117,12 @@ def _awaiting_daemon(view: ObservedPool, device: GPUDevice, desired: Published |
     daemon, node = device.status.mps, device.status.node_name
     if daemon is None or daemon.phase == "Ready" or device.status.published is not None:
         return None
-    if desired is not None:
+    if desired is not None and daemon.phase == "Down":
         message = (
             f"The card is not offered: {names.MPS_DOWN} on node {node}: {daemon.spelled}. It is tried again by itself."
         )
         return CardFinding(Finding(False, names.MPS_DOWN, message), "AwaitingPlugin")
-    if view.wants(device) or is_daemon_gone(view, device):
+    if desired is None and (view.wants(device) or is_daemon_gone(view, device)):
         return None
     message = f"Node {node} has yet to end the card's MPS control daemon: {daemon.spelled}."
     return CardFinding(Finding(False, "AwaitingDaemonEnd", message))

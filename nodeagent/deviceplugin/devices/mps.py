@@ -1,7 +1,8 @@
 """MPS control daemons of a pool's cards on a node: what is wanted of them, and what is told of them. Pure.
 
-A card that is to be offered gets its daemon first, and is offered when that is Ready (`offers.lacks_daemon`). A card
-that is off the list keeps its daemon until nobody can be using it, by the rule of the fence (`domain.usage.is_clear`).
+A card that is to be offered gets its daemon first, and is offered when that is Ready (`offers.is_barred`). A card
+that is off the list keeps its daemon until nobody can be using it, by the rule of the fence (`domain.usage.is_clear`),
+and is offered in no other mode before that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from controllers.api.gpudevice import MpsDaemon
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, unreported
 from nodeagent.deviceplugin.devices import offers
-from nodeagent.host.mpsfiles import WantedDaemon
+from nodeagent.host.mpsfiles import UNREAD, WantedDaemon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from controllers.api.kube import Pod
     from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from nodeagent.deviceplugin.devices.records import NodeScan
+
+NOT_YET = "the control daemon has not been started yet"
 
 
 def wanted(
@@ -42,9 +45,11 @@ def wanted(
 
 
 def _former(card: GPUDevice, seen: NodeScan) -> WantedDaemon | None:
-    """The settings of the daemon that a card has; None where it has none."""
-    said = seen.daemons.cards.get(offers.uuid(card))
-    return said.wanted if said is not None else None
+    """The settings of the daemon that a card has; None where it has none, or is published by others."""
+    said, published = seen.daemons.cards.get(offers.uuid(card)), card.status.published
+    if said is None or said.wanted is None:
+        return None
+    return said.wanted if published is None or published.config_version == said.wanted.version else None
 
 
 def _settings(card: GPUDevice, asked: DesiredOffer) -> tuple[str, int, str, str] | None:
@@ -63,12 +68,16 @@ def reported(pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: N
 
 def _reported(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan) -> MpsDaemon | None:
     said, is_wanted = seen.daemons.cards.get(offers.uuid(card)), _settings(card, asked) is not None
-    if said is None and not is_wanted:
+    if not seen.daemons.known:
+        return card.status.mps
+    if said is None and not is_wanted and (card.status.mps is None or seen.daemons.is_gone(offers.uuid(card))):
         return None
     if not seen.daemons.alive:
-        return MpsDaemon(
-            pool=pool, phase="Down", reason=f"the pod of DaemonSet {names.mps(pool)} does not run on the node"
-        )
+        why = f"the pod of DaemonSet {names.mps(pool)} does not run on the node"
+        return MpsDaemon(pool=pool, phase="Down", reason=why, running=False)
     if said is None:
-        return MpsDaemon(pool=pool, phase="Down", reason="the control daemon has not been started yet")
-    return MpsDaemon(pool=pool, phase=said.phase, reason=said.reason)
+        # What was wanted until now may be read, and so started, in this moment.
+        if not is_wanted:
+            return MpsDaemon(pool=pool, phase="Stopping", reason=UNREAD)
+        return MpsDaemon(pool=pool, phase="Down", reason=NOT_YET)
+    return MpsDaemon(pool=pool, phase=said.phase, reason=said.reason, running=said.runs)

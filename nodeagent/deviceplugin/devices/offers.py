@@ -79,10 +79,10 @@ def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if name not in asked.allowed or address(card) in seen.lost or foreign.holds(card.name):
         return None
     # Nobody but kubelet knows who has the card by another plugin's resource: it is asked before a card is offered.
-    if asked.offer is None or (now is None and not foreign.is_current):
+    if asked.offer is None or (now is None and not foreign.is_current) or _is_unknown(card, asked.offer, seen):
         return now
     told = asked.offer.of(name)
-    if lacks_daemon(card, asked.offer, seen):
+    if is_barred(card, asked.offer, seen):
         return None
     # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
     made = _limited(pool, told, _ids(card, asked.offer, seen))
@@ -113,14 +113,14 @@ def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     if name not in asked.allowed or offer is None:
         return []
     taken = foreign.holds(card.name)
-    told, lacking = offer.of(name), lacks_daemon(card, offer, seen)
-    healthy = is_healthy(card, seen) and not taken and not lacking
+    barred = is_barred(card, offer, seen) and not _is_unknown(card, offer, seen)
+    told, healthy = offer.of(name), is_healthy(card, seen) and not taken and not barred
     if now is not None and now.pool == pool:
         told = _least(told, now)
-    elif asked.offer is None or not (taken or address(card) in seen.lost or lacking):
+    elif asked.offer is None or not (taken or address(card) in seen.lost or is_barred(card, offer, seen)):
         return []
-    # A card that is lost, somebody else's, or without its daemon of MPS is withdrawn, and stays in the list as
-    # Unhealthy while the pool has it.
+    # A card that is lost, somebody else's, or barred by MPS is withdrawn, and stays in the list as Unhealthy while the
+    # pool has it.
     numa = card.status.hardware.numa_node if card.status.hardware is not None else None
     return [
         Listed(
@@ -138,13 +138,22 @@ def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, for
     ]
 
 
-def lacks_daemon(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> bool:
-    """Whether the card is to be shared by MPS, and its control daemon does not serve with these settings."""
+def is_barred(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> bool:
+    """Whether MPS keeps the card from being offered.
+
+    In mode MPS its control daemon has to serve with these settings; in another none may be left, since it has the card
+    for itself.
+    """
+    said = seen.daemons.cards.get(uuid(card))
     if offer.mode != MPS:
-        return False
-    said = seen.daemons.cards.get(uuid(card)) if seen.daemons.alive else None
+        return said is not None or not (seen.daemons.known or card.status.mps is None)
     version = offer.of(card.status.inventory_id or "").config_version
-    return said is None or said.phase != "Ready" or said.version != version
+    return said is None or not seen.daemons.alive or said.phase != "Ready" or said.version != version
+
+
+def _is_unknown(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> bool:
+    """Whether nothing is known of daemons: what is published with these settings stays."""
+    return not seen.daemons.known and card.status.published == offer.of(card.status.inventory_id or "")
 
 
 def _least(told: Published, now: Published) -> Published:

@@ -15,7 +15,9 @@ from nodeagent.deviceplugin.devices.allocate import AllocationContext, Refused
 from nodeagent.deviceplugin.devices.cdi import MAINS
 from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from nodeagent.deviceplugin.scanner import NodeScanner
+from nodeagent.host import mpsfiles
 from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.mpsfiles import DaemonState, WantedDaemon
 from nodeagent.host.paths import HostPaths
 from sim.hardware import load, sysfs
 from sim.nvml import Config, build, environment
@@ -319,3 +321,18 @@ def test_instances_come_with_their_capabilities() -> None:
 def test_what_cannot_be_given_is_refused_with_a_sentence(ground: AllocationContext, why: str) -> None:
     with pytest.raises(Refused, match=why):
         allocate.container_devices(["a"], ground, NodeScan(), allocate.AUTO)
+
+
+async def test_what_the_mps_role_said_stays_where_its_state_cannot_be_read(machine: Machine, tmp_path: Path) -> None:
+    machine.looker.mps = folder = tmp_path / "mps"
+    ready = DaemonState("Ready", "v", runs=True)
+    folder.mkdir()
+    (folder / mpsfiles.STATE).write_text("{half", "utf-8")
+    assert not (await machine.looker.with_daemons(NodeScan())).daemons.known, "there was none before"
+
+    await machine.looker.want_daemons({"GPU-0": WantedDaemon("v", 2, "Equal", "Equal")})
+    mpsfiles.write_state(folder, {"GPU-0": ready}, 1)
+    assert (await machine.looker.with_daemons(NodeScan())).daemons.cards == {"GPU-0": ready}
+    (folder / mpsfiles.STATE).write_text("{half", "utf-8")
+    said = (await machine.looker.with_daemons(NodeScan())).daemons
+    assert (said.known, said.cards, said.is_gone("GPU-1")) == (True, {"GPU-0": ready}, True)

@@ -36,7 +36,11 @@ def card(**status: Any) -> GPUDevice:
 
 
 def scan(phase: Phase | None = "Ready", *, alive: bool = True, version: str = WANTED.version) -> NodeScan:
-    said = {} if phase is None else {"GPU-0": DaemonState(phase, version, None if phase == "Ready" else "died", WANTED)}
+    said = (
+        {}
+        if phase is None
+        else {"GPU-0": DaemonState(phase, version, None if phase == "Ready" else "died", WANTED, phase == "Ready")}
+    )
     return NodeScan(daemons=Daemons(alive, MappingProxyType(said)))
 
 
@@ -74,18 +78,56 @@ def test_a_card_is_offered_while_its_daemon_serves_with_the_pools_settings(seen:
 
 def test_other_modes_need_no_daemon() -> None:
     device = make.card(0)
-    assert offers.wanted(make.POOL, [device], make.asked(make.SHARED, 0), scan(alive=False))[device.name] is not None
+    seen = scan(None, alive=False)
+    assert offers.wanted(make.POOL, [device], make.asked(make.SHARED, 0), seen)[device.name] is not None
+
+
+@pytest.mark.parametrize("phase", ["Ready", "Down", "Stopping"])
+@pytest.mark.parametrize("alive", [True, False])
+def test_in_another_mode_a_card_is_offered_once_no_daemon_is_left(phase: Phase, *, alive: bool) -> None:
+    """As of a card that was lost or faulted while its pool changed, so that nobody waited for its daemon."""
+    asked = make.asked(make.SHARED, 0)
+    device, seen = card(mps=MpsDaemon(pool=make.POOL, phase="Stopping")), scan(phase, alive=alive)
+    assert offers.wanted(make.POOL, [device], asked, seen)[device.name] is None
+    assert not any(one.healthy for one in offers.listing(make.POOL, [device], asked, seen))
+    assert dict(decide.daemons([device], basis(asked, seen), NOW)) == {}, "its daemon ends"
+
+    published = card(published=make.SHARED.of(NAME))
+    assert offers.wanted(make.POOL, [published], asked, seen)[device.name] is None
+    assert not any(one.healthy for one in offers.listing(make.POOL, [published], asked, seen))
+    assert dict(decide.daemons([published], basis(asked, seen), NOW)) == {}, "it was not published as MPS"
+    assert offers.wanted(make.POOL, [device], asked, scan(None))[device.name] is not None
+
+
+def test_where_the_state_cannot_be_read_nothing_changes() -> None:
+    unknown = NodeScan(daemons=Daemons(alive=True, known=False))
+    offered = card(published=PUBLISHED, mps=MpsDaemon(pool=make.POOL, phase="Ready"))
+    assert decide.writes([offered], basis(ASKED, unknown), UNTOLD) == ()
+    assert all(one.healthy for one in offers.listing(make.POOL, [offered], ASKED, unknown))
+    assert decide.writes([card()], basis(ASKED, unknown), UNTOLD) == (), "no card is offered anew"
+    leaving = card(mps=MpsDaemon(pool=make.POOL, phase="Stopping"))
+    assert decide.writes([leaving], basis(make.asked(make.SHARED, 0), unknown), UNTOLD) == ()
+
+
+def test_a_card_is_let_go_once_the_role_has_read_that_it_is_not_wanted() -> None:
+    told = card(mps=MpsDaemon(pool=make.POOL, phase="Down", reason="not yet"))
+    for asked_for, is_read in ((frozenset({"GPU-0"}), True), (frozenset[str](), False)):
+        seen = NodeScan(daemons=Daemons(alive=True, asked_for=asked_for, read=is_read))
+        (write,) = decide.writes([told], basis(NOT_ASKED, seen), UNTOLD)
+        assert write.body["status"]["mps"]["phase"] == "Stopping"
+    (write,) = decide.writes([told], basis(NOT_ASKED, NodeScan(daemons=Daemons(alive=True))), UNTOLD)
+    assert write.body == {"status": {"mps": None}}
 
 
 def test_what_comes_of_a_daemon_is_written_with_what_is_offered() -> None:
     (write,) = decide.writes([card(published=PUBLISHED)], basis(ASKED, scan("Down")), UNTOLD)
-    down = {"pool": make.POOL, "phase": "Down", "reason": "died"}
+    down = {"pool": make.POOL, "phase": "Down", "reason": "died", "running": False}
     assert write.body == {"status": {"published": None, "mps": down}}
 
-    told = card(mps=MpsDaemon(pool=make.POOL, phase="Down", reason="died"))
+    told = card(mps=MpsDaemon(pool=make.POOL, phase="Down", reason="died", running=False))
     assert decide.writes([told], basis(ASKED, scan("Down")), UNTOLD) == ()
     (write,) = decide.writes([told], basis(ASKED, scan()), UNTOLD)
-    assert write.body["status"]["mps"] == {"pool": make.POOL, "phase": "Ready", "reason": None}
+    assert write.body["status"]["mps"] == {"pool": make.POOL, "phase": "Ready", "reason": None, "running": True}
     (write,) = decide.writes([told], basis(NOT_ASKED, scan(None)), UNTOLD)
     assert write.body == {"status": {"mps": None}}
     (write,) = decide.writes([told], basis(ASKED, scan(alive=False)), UNTOLD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from nodeagent.mps.supervisor import Supervisor
 CARD = "GPU-0"
 FOUR = WantedDaemon("v4", 4, "Equal", "Equal")
 TWO = WantedDaemon("v2", 2, "8Gi", "30%")
+READY_FOUR = DaemonState("Ready", "v4", None, FOUR, runs=True)
+READY_TWO = DaemonState("Ready", "v2", None, TWO, runs=True)
 
 
 @dataclass
@@ -27,6 +30,7 @@ class FakeDaemon:
         return self.how
 
     def end(self) -> None:
+        self.node.may("end")
         self.how = self.how or "ended with status 0"
         self.node.said.append(f"end {self.uuid}")
 
@@ -39,35 +43,46 @@ class FakeNode:
     daemons: dict[str, FakeDaemon] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     breaks: set[str] = field(default_factory=set)
-    """What fails: facts, mode, start, ask."""
+    """What fails: facts, mode, start, answer, ask, end."""
     threads: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, str] = field(default_factory=dict)
+    on_start: Callable[[str], object] = lambda _uuid: None
+    """What else happens while a daemon of a card is started."""
 
     def facts(self, uuid: str) -> CardFacts:
-        self._may("facts")
+        self.may("facts")
         return CardFacts(self.modes.get(uuid, DEFAULT), 16000)
 
     def set_mode(self, uuid: str, mode: str) -> None:
         self.said.append(f"{mode} {uuid}")
-        self._may("mode")
+        self.may("mode")
         if "lies" not in self.breaks:
             self.modes[uuid] = mode
 
-    def start(self, uuid: str, _folder: Path) -> FakeDaemon:
-        self._may("start")
+    def start(self, uuid: str, folder: Path) -> FakeDaemon:
+        self.may("start")
         self.said.append(f"start {uuid}")
+        (folder / mpsfiles.PIPE).mkdir(parents=True, exist_ok=True)
         self.daemons[uuid] = FakeDaemon(self, uuid)
+        self.on_start(uuid)
         return self.daemons[uuid]
 
+    def until_answers(self, _daemon: object, _folder: Path) -> None:
+        self.may("answer")
+
     def ask(self, folder: Path, command: str) -> str:
-        self._may("ask")
+        self.may("ask")
         verb, *rest = command.split()
         if verb == "set_default_active_thread_percentage":
             self.threads[folder.name] = f"{float(rest[0])}\n"
         if verb.startswith("set_"):
             self.said.append(command)
-        return self.threads.get(folder.name, "100.0")
+        if verb == "set_default_device_pinned_mem_limit":
+            mib = int(rest[1].removesuffix("M"))
+            self.memory[folder.name] = f"{mib // 1024}G\n" if mib >= 1024 else f"{mib}M\n"
+        return (self.memory if "mem_limit" in verb else self.threads).get(folder.name, "")
 
-    def _may(self, what: str) -> None:
+    def may(self, what: str) -> None:
         if what in self.breaks:
             raise Failed(f"{what} does not work")
 

@@ -18,7 +18,7 @@ from nodeagent.host.mpsfiles import DaemonState
 from nodeagent.mps.programs import Failed, Programs
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent import command
-from tests.nodeagent.mps.fakes import CARD, FOUR, TWO
+from tests.nodeagent.mps.fakes import CARD, FOUR, READY_FOUR, READY_TWO, TWO
 
 CONTROL = """#!/usr/bin/python3
 import os, pathlib, signal, sys, time
@@ -42,6 +42,10 @@ for line in sys.stdin.read().splitlines():
     elif word == "get_default_active_thread_percentage":
         set_ = pipe / "set_default_active_thread_percentage"
         print(float(set_.read_text()) if set_.exists() else 100.0)
+    elif word == "get_default_device_pinned_mem_limit":
+        set_ = pipe / "set_default_device_pinned_mem_limit"
+        mib = int(set_.read_text().split()[1].rstrip("M")) if set_.exists() else 0
+        print(f"{mib // 1024}G" if mib >= 1024 else f"{mib}M" if mib else "")
     elif word == "quit":
         os.kill(daemon, signal.SIGTERM)
 """
@@ -116,7 +120,7 @@ def test_a_card_gets_a_daemon_with_limits_and_loses_it_with_the_role(node: Node)
     mpsfiles.write_wanted(node.folder, {CARD: FOUR})
     assert not mpsfiles.read_state(node.folder).alive
     node.start()
-    until(lambda: node.state() == DaemonState("Ready", "v4", None, FOUR), lambda: mpsfiles.read_state(node.folder))
+    until(lambda: node.state() == READY_FOUR, lambda: mpsfiles.read_state(node.folder))
     assert (node.mode(), node.pipe("card")) == ("Exclusive_Process", CARD)
     assert node.pipe("set_default_active_thread_percentage") == "25"
     assert node.pipe("set_default_device_pinned_mem_limit") == "0 6144M"
@@ -126,10 +130,10 @@ def test_a_card_gets_a_daemon_with_limits_and_loses_it_with_the_role(node: Node)
     daemon = int(node.pipe("control.pid"))
     os.kill(daemon, signal.SIGKILL)
     until(lambda: int(node.pipe("control.pid")) != daemon, lambda: "the daemon does not come again")
-    until(lambda: node.state() == DaemonState("Ready", "v4", None, FOUR), lambda: mpsfiles.read_state(node.folder))
+    until(lambda: node.state() == READY_FOUR, lambda: mpsfiles.read_state(node.folder))
 
     mpsfiles.write_wanted(node.folder, {CARD: TWO})
-    until(lambda: node.state() == DaemonState("Ready", "v2", None, TWO), lambda: mpsfiles.read_state(node.folder))
+    until(lambda: node.state() == READY_TWO, lambda: mpsfiles.read_state(node.folder))
     assert node.stop() == 0
     assert node.mode() == "Default"
     assert dict(mpsfiles.read_state(node.folder).cards) == {}
@@ -140,7 +144,7 @@ def test_a_role_that_was_killed_is_not_believed_and_the_next_one_puts_back(node:
     mpsfiles.write_wanted(node.folder, {CARD: FOUR})
     node.start()
     until(lambda: node.state() is not None and node.mode() == "Exclusive_Process", node.mode)
-    until(lambda: node.state() == DaemonState("Ready", "v4", None, FOUR), lambda: mpsfiles.read_state(node.folder))
+    until(lambda: node.state() == READY_FOUR, lambda: mpsfiles.read_state(node.folder))
     daemon = int(node.pipe("control.pid"))
     node.stop(signal.SIGKILL)
     os.kill(daemon, signal.SIGKILL)  # as the runtime does with all of a container
@@ -163,5 +167,6 @@ def test_a_program_that_is_not_there_is_said(node: Node) -> None:
 def test_a_daemon_that_ends_at_once_is_said_with_its_log(node: Node) -> None:
     (node.bin / "control").write_text("#!/bin/sh\nexit 3\n", "utf-8")
     programs = Programs(str(node.bin / "control"), str(node.bin / "smi"), PATIENCE)
+    daemon = programs.start(CARD, node.folder / CARD)
     with pytest.raises(Failed, match=r"ended with status 3; its log is .*control\.log on the node"):
-        programs.start(CARD, node.folder / CARD)
+        programs.until_answers(daemon, node.folder / CARD)
