@@ -47,11 +47,11 @@ async def remade(actors: DriverActors) -> None:
 
 
 async def uncontrolled(actors: DriverActors) -> None:
-    """Kubernetes' own controllers stand still as a driver's pod is to go: the node waits for them."""
+    """Kubernetes' own controllers stand still as a node is to be cleared: it waits for them."""
     await served(actors)
     await actors.controllers(stopped=True)
     await actors.version(DRIVER, NEWER)
-    await actors.one_works("Removing")
+    await actors.one_works("Clearing")
     await actors.controllers(stopped=False)
     for node in (FIRST, SECOND):
         await actors.serves(node, NEWER)
