@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names, resources
 from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
-from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS
+from reliability.faults.processes import CONTROLLERS, FULL, MANAGER, PACE, START_SECONDS
 from reliability.faults.snapshot import EXPORTER_OBJECT
 from sim.nodes.leaving import bury
 from sim.nodes.names import FAULT
@@ -41,6 +42,7 @@ async def wipe(environment: Environment) -> None:
         proxy.begin()
     try:
         async with asyncio.timeout(WIPE_SECONDS + START_SECONDS):
+            environment.signal(CONTROLLERS, signal.SIGCONT)  # a story that ended early may have left them stopped
             await _renew(environment)
             await environment.up()
             await environment.configure()

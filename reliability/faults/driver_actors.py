@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.api.conditions import find
 from reliability.faults.actors import Actors
 from reliability.faults.environment import MANAGER
+from reliability.faults.processes import CONTROLLERS
+from sim.nodes.names import NFD_LABELS
 from sim.workload import gpudriver
 
 if TYPE_CHECKING:
@@ -50,6 +54,33 @@ class DriverActors(Actors):
     async def delete_driver(self, name: str) -> None:
         """Delete a GPUDriver."""
         await self._act(lambda: self._environment.delete(resources.GPUDRIVER, name))
+
+    async def delete_driver_pod(self, node: str) -> None:
+        """Delete the pod that brings a driver onto a node, by hand, as the policy lets people who mean it."""
+        uids = set(self.driver_pods(node))
+        pods = self._environment.recorder.of("Pod")
+        for key in [name for name, pod in pods.items() if pod["metadata"]["uid"] in uids]:
+            namespace, _, name = key.partition("/")
+            body = {"metadata": {"annotations": {names.FORCE: "true"}}}
+            await self._act(
+                partial(self._client.merge, resources.POD, name, body, manager=MANAGER, namespace=namespace)
+            )
+            await self._act(partial(self._environment.delete, resources.POD, name, namespace))
+
+    async def without_features(self, node: str) -> None:
+        """Take every label that Node Feature Discovery gave a node off it."""
+        labels = self._environment.recorder.now["Node", node]["metadata"]["labels"]
+        body = {"metadata": {"labels": {key: None for key in labels if key.startswith(NFD_LABELS)}}}
+        await self._act(lambda: self._client.merge(resources.NODE, node, body, manager=MANAGER))
+
+    async def controllers(self, *, stopped: bool) -> None:
+        """Kubernetes' own controllers stand still, or go on."""
+        number = signal.SIGSTOP if stopped else signal.SIGCONT
+
+        async def send() -> None:
+            self._environment.signal(CONTROLLERS, number)
+
+        await self._act(send)
 
     # --- expectations ---------------------------------------------------------------------
 

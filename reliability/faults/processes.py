@@ -51,6 +51,7 @@ FULL: Final = {
     "driver": names.DRIVER_CONTROLLER,
     "webhook": names.WEBHOOK,
 }
+CONTROLLERS: Final = "kube-controller-manager"
 CLOCK: Final = ROOT / "reliability" / "kit" / "clock"
 START_SECONDS: Final = 120.0 * PACE
 MANAGER: Final = "people"

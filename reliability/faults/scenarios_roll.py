@@ -25,7 +25,7 @@ POOL: Final = "rolled"
 OPERATOR: Final = "ansible"
 
 
-async def _served(actors: DriverActors, **rollout: Any) -> None:
+async def served(actors: DriverActors, **rollout: Any) -> None:
     """Two nodes have their driver from the module."""
     for node in (FIRST, SECOND):
         await actors.join_bare(node)
@@ -36,7 +36,7 @@ async def _served(actors: DriverActors, **rollout: Any) -> None:
     await actors.installed(DRIVER, 2)
 
 
-async def _used(actors: DriverActors, *nodes: str) -> list[str]:
+async def used(actors: DriverActors, *nodes: str) -> list[str]:
     """A pod uses a card of each of these nodes; returns their names."""
     await actors.pool(POOL)
     for node in nodes:
@@ -51,8 +51,8 @@ async def _used(actors: DriverActors, *nodes: str) -> list[str]:
 
 async def roll(actors: DriverActors) -> None:
     """A new version comes onto the idle node, and onto the other one once its pod has ended."""
-    await _served(actors)
-    pods = await _used(actors, FIRST)
+    await served(actors)
+    pods = await used(actors, FIRST)
     await actors.version(DRIVER, NEWER)
     await actors.serves(SECOND, NEWER)
     await actors.works(FIRST, "Draining", "PodsRemain")
@@ -65,7 +65,7 @@ async def roll(actors: DriverActors) -> None:
 
 async def bad(actors: DriverActors) -> None:
     """A new version does not load: the node that tries it gets the former one back, and the other is left alone."""
-    await _served(actors)
+    await served(actors)
     for node in (FIRST, SECOND):
         await actors.breaks(node, f"driver@{NEWER}=insmod-fails")
     await actors.version(DRIVER, NEWER)
@@ -80,8 +80,8 @@ async def bad(actors: DriverActors) -> None:
 
 async def drain(actors: DriverActors) -> None:
     """A new version comes onto two nodes whose pods are evicted."""
-    await _served(actors, **DRAIN)
-    await _used(actors, FIRST, SECOND)
+    await served(actors, **DRAIN)
+    await used(actors, FIRST, SECOND)
     await actors.version(DRIVER, NEWER)
     for node in (FIRST, SECOND):
         await actors.serves(node, NEWER)
@@ -91,8 +91,8 @@ async def drain(actors: DriverActors) -> None:
 
 async def pause_resume(actors: DriverActors) -> None:
     """A rollout is paused while a node waits for its pod: the node is given back. It goes on, and comes to its end."""
-    await _served(actors)
-    pods = await _used(actors, FIRST, SECOND)
+    await served(actors)
+    pods = await used(actors, FIRST, SECOND)
     await actors.version(DRIVER, NEWER)
     await actors.one_works("Draining", "PodsRemain")
     await actors.paused(DRIVER, paused=True)
@@ -109,8 +109,8 @@ async def pause_resume(actors: DriverActors) -> None:
 
 async def hand_over(actors: DriverActors) -> None:
     """Somebody wants a node, gets it once its pod has ended, and gives it back with the driver that it had."""
-    await _served(actors)
-    pods = await _used(actors, FIRST)
+    await served(actors)
+    pods = await used(actors, FIRST)
     driver = actors.driver_pods(FIRST)
     await actors.hand_over(FIRST, OPERATOR)
     await actors.works(FIRST, "Draining", "PodsRemain")

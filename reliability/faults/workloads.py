@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reliability.faults import scenarios, scenarios_driver, scenarios_queue, scenarios_revoked, scenarios_roll
+from reliability.faults import (
+    scenarios,
+    scenarios_driver,
+    scenarios_interrupted,
+    scenarios_queue,
+    scenarios_revoked,
+    scenarios_roll,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -73,6 +80,9 @@ WORKLOADS = {
         Workload("driver-drain", scenarios_roll.drain, (*PODS, *BARE)),
         Workload("driver-pause-resume", scenarios_roll.pause_resume, (*PODS, *BARE)),
         Workload("driver-hand-over", scenarios_roll.hand_over),
+        Workload("driver-meddled", scenarios_interrupted.meddled),
+        Workload("driver-remade", scenarios_interrupted.remade, PODS),
+        Workload("driver-uncontrolled", scenarios_interrupted.uncontrolled, BARE),
         Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
         Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
         Workload(
