@@ -181,11 +181,6 @@ class MpsDaemon:
     """Whether a process of the daemon may hold the driver open; false where compute mode alone is left to put back."""
 
     @property
-    def explanation(self) -> str:
-        """Why it is not Ready, for people: its phase where no more is known."""
-        return self.reason or self.phase
-
-    @property
     def spelled(self) -> str:
         """Why it is not Ready, as part of a sentence; the phase where nobody says more."""
         return (self.reason or self.phase).rstrip(".")
