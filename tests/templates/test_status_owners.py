@@ -73,6 +73,7 @@ DEVICE = Kind(
         "foreignAllocations": ([ELSEWHERE], (PLUGIN,)),
         "history": ([TENANCY], (POOL,)),
         "migApply": ({"version": "1", "phase": "Done"}, (MIG,)),
+        "mps": ({"pool": "a", "phase": "Ready"}, (PLUGIN,)),
     },
     {
         "ManagedDisabled": INVENTORY, "InventoryIncomplete": INVENTORY, "Ignored": INVENTORY,
@@ -91,6 +92,7 @@ NODE = Kind(
         "bootstrap": ({"validated": True}, (BOOTSTRAP,)),
         "software": ([{"component": "kernel", "running": "6.8.0-60-generic"}], (BOOTSTRAP,)),
         "managedElsewhere": ({"plugin": "nvidia.com/gpu"}, (BOOTSTRAP,)),
+        "runtime": ({"state": "Ready"}, (BOOTSTRAP,)),
         "driverWork": ({"driver": "a", "phase": "Queued", "since": NOW, "nodeUID": "u", "attempt": 1}, (DRIVER,)),
         "lastDriverWork": ({"driver": "a", "revision": "r", "at": NOW, "took": 1, "result": "Good"}, (DRIVER,)),
         "pools": ({"pending": [{"inventoryID": "x", "autoApproved": False, "reason": "NoPoolMatched"}]}, (POOL,)),
