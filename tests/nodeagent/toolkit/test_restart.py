@@ -31,6 +31,10 @@ AS_IT_WAS, CHANGED = b"# theirs\n", b"# theirs, and ours\n"
 class Quiet:
     """A runtime that makes nothing now, and does not answer."""
 
+    def settings(self) -> dict[str, Any]:
+        """It runs with no handler."""
+        return {}
+
     def making(self) -> int:
         return 0
 
