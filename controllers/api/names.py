@@ -13,6 +13,8 @@ GROUP: Final = "gpu.deckhouse.io"
 VERSION: Final = "v1alpha1"
 PREFIX: Final = f"{GROUP}/"
 MODULE: Final = "gpu-control-plane"
+MPS_ROOT: Final = "/run/nvidia/mps"
+"""The host's folder of MPS control daemons, with one below it for each pool."""
 NAMESPACE: Final = "d8-gpu-operator"
 
 # --- limits of the contract -------------------------------------------------------------

@@ -11,8 +11,6 @@ Json = dict[str, Any]
 TOOLKIT_ROOT: Final = "/usr/local/nvidia"
 DRIVER_ROOT: Final = "/run/nvidia/driver"
 """Where GPU Operator's driver container mounts its root; an agent that is told nothing looks there."""
-MPS_ROOT: Final = "/run/nvidia/mps"
-"""The host's folder of MPS control daemons, with one below it for each pool."""
 # name: path on the host, type
 HOST_PATHS: Final = {
     "host": ("/", "Directory"),

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
-from controllers.components.podspec import MPS_ROOT
+from controllers.api.names import MPS_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,6 +15,8 @@ from tests.slice.people import People
 from tests.tools.lacking import lacking
 
 pytestmark = pytest.mark.cluster
+MOVING = {"backup", "restore", "import", "images"}
+"""Commands that move what a cluster says elsewhere, beside takeover."""
 PRESS_TAB = """
 source <(kubectl-gpu completion bash)
 COMP_WORDS=({words} '{last}')
@@ -43,7 +45,7 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
 
         until(ask, expected)
 
-    every = {"nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply"}
+    every = {"nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply", *MOVING}
     offers({*every, "kueue", "versions", "driver", "timeline", "takeover", "console", "completion"}, "")
     offers({"--skew"}, "versions", "--sk")
     offers({"assign"}, "assi")

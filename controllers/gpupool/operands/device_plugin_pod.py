@@ -47,7 +47,7 @@ def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool, share
     ]
     if shared:
         mounts.append(podspec.mount("mps", MPS))
-        volumes.append(podspec.host_volume("mps", f"{podspec.MPS_ROOT}/{pool}", "DirectoryOrCreate"))
+        volumes.append(podspec.host_volume("mps", f"{names.MPS_ROOT}/{pool}", "DirectoryOrCreate"))
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-device-plugin",

@@ -38,7 +38,7 @@ def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
 
 
 def _pod(pool: str, image: str) -> dict[str, Any]:
-    root = podspec.mount("mps", podspec.MPS_ROOT) | {"mountPropagation": "Bidirectional"}
+    root = podspec.mount("mps", names.MPS_ROOT) | {"mountPropagation": "Bidirectional"}
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-device-plugin",
@@ -53,8 +53,8 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
             _container(pool, image, "mps") | {"volumeMounts": [root, podspec.mount("shm", "/dev/shm")]}  # noqa: S108
         ],
         "volumes": [
-            podspec.host_volume("mps", podspec.MPS_ROOT, "DirectoryOrCreate"),
-            podspec.host_volume("shm", f"{podspec.MPS_ROOT}/{pool}/shm"),
+            podspec.host_volume("mps", names.MPS_ROOT, "DirectoryOrCreate"),
+            podspec.host_volume("shm", f"{names.MPS_ROOT}/{pool}/shm"),
         ],
     }
 
