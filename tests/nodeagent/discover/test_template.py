@@ -14,6 +14,10 @@ pytestmark = pytest.mark.cluster
 DISCOVER = "gpuControlPlane.nodeAgent.discover"
 
 
+SEEN = ("usr", "etc", "run/gpu-control-plane")
+"""What the program sees of the host's root: the last is what the toolkit's role says of the container runtime."""
+
+
 def pod(*sets: str) -> dict[str, Any]:
     objects = harness.objects(harness.render(harness.programs()["helm"], *sets))
     found = next(o for o in objects if o["kind"] == "DaemonSet" and o["metadata"]["name"] == "gpu-nodeagent-discover")
@@ -31,6 +35,7 @@ def test_it_has_no_privileges_and_writes_nowhere() -> None:
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
     assert {volume["hostPath"]["path"]: volume["hostPath"]["type"] for volume in spec["volumes"]} == {
         "/sys": "Directory", "/usr": "Directory", "/etc": "Directory", "/run/nvidia/driver": "DirectoryOrCreate",
+        "/run/gpu-control-plane": "DirectoryOrCreate",
     }  # fmt: skip
 
 
@@ -48,7 +53,7 @@ def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.Mo
     mounts = {mount["mountPath"]: mount.get("mountPropagation") for mount in container["volumeMounts"]}
     assert str(args.driver_root) == root
     later = {f"{args.root}{root}": "HostToContainer"} if root != "/" else {}
-    assert mounts == dict.fromkeys((str(args.sys), f"{args.root}/usr", f"{args.root}/etc")) | later
+    assert mounts == dict.fromkeys((str(args.sys), *(f"{args.root}/{name}" for name in SEEN))) | later
 
 
 def test_nvidias_runtime_is_not_asked_for_anything() -> None:
