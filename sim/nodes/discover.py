@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from controllers.api.runtime_state import AWAITING_TURN
+from controllers.api.runtime_state import AWAITING_TURN, READY
 from nodeagent.discover.feature import difference, report
 from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
@@ -48,5 +48,7 @@ def _driver(node: str, machine: Machine) -> Driver | None:
 def _toolkit(machine: Machine) -> Toolkit:
     if machine.software is None or not machine.toolkit:
         return Toolkit(installed=False)
-    told = {"runtime_kind": "containerd", "runtime_state": AWAITING_TURN} if machine.faults.runtime_waits else {}
+    faults = machine.faults
+    state = AWAITING_TURN if faults.runtime_waits else READY if faults.runtime_restarted else ""
+    told = {"runtime_kind": "containerd", "runtime_state": state} if state else {}
     return Toolkit(installed=True, version=machine.software.toolkit, runtime_handler=HANDLER, runtime=told)

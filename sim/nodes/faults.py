@@ -14,6 +14,7 @@ The driver and the hardware:
     no-toolkit              `gpu.toolkit` says that the container toolkit is not installed; the check of a
                             container fails, since nobody brings it the cards
     runtime-waits           the toolkit's pod tells that containerd has to be restarted, and asks for its turn
+    runtime-restarted       the toolkit's pod tells that containerd runs with the handlers: no fault, but the end of one
     no-fabric               the fabric manager of the NVSwitches does not run: NVML tells so of cards from H100 on, and
                             CUDA answers 802; the check of a container fails. Nothing on machines without NVSwitches
     card-lost:<address>     the card fell off the bus: NFD, discovery, validators and exporter do not see it, and
@@ -87,7 +88,17 @@ from sim.nodes import names
 SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
-_FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "runtime-waits", "no-fabric", "no-ack", "no-agent")
+_FLAGS: Final = (
+    "no-driver",
+    "old-driver",
+    "no-nvml",
+    "no-toolkit",
+    "runtime-waits",
+    "runtime-restarted",
+    "no-fabric",
+    "no-ack",
+    "no-agent",
+)
 _CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "mps-dies", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 DRIVER_KINDS: Final = frozenset(
@@ -136,6 +147,7 @@ class Faults:
     """Whether discovery runs without device nodes and library of the driver."""
     toolkit: bool = False
     runtime_waits: bool = False
+    runtime_restarted: bool = False
     """Whether the toolkit's pod asks for the node's turn to restart its container runtime."""
     fabric: bool = False
     """Whether the fabric manager does not run."""
@@ -186,6 +198,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
         no_nvml="no-nvml" in words,
         toolkit="no-toolkit" in words,
         runtime_waits="runtime-waits" in words,
+        runtime_restarted="runtime-restarted" in words,
         fabric="no-fabric" in words,
         silent_plugin="no-ack" in words,
         no_agent="no-agent" in words,

@@ -209,8 +209,10 @@ async def runtime_restarts(live: Live) -> None:
     await live.set(bootstrap={"toolkit": {"runtimeRestarts": 2}})
     await live.until(lambda: sorted(turns()) == sorted((NODE, SICK)), lambda: f"{turns()} have their turn")
     for node in (NODE, SICK):
-        await live.fault(node)
+        await live.fault(node, "runtime-restarted")
     await live.until(lambda: turns() == [], lambda: f"{turns()} have their turn still")
+    for node in (NODE, SICK):
+        await live.fault(node)
 
 
 @case("bootstrap.monitoring.scrapePeriod")
