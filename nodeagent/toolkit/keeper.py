@@ -26,6 +26,7 @@ from controllers.api.runtime_state import (
     REFUSED,
     REVERTED,
     SILENT,
+    STATES,
 )
 from nodeagent.toolkit import metrics
 from nodeagent.toolkit.config import plan
@@ -35,7 +36,7 @@ from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.kinds import choice
 from nodeagent.toolkit.readonly import is_read_only, read_only_advice
 from nodeagent.toolkit.restart import Timeouts, restart, wait_until_quiet
-from nodeagent.toolkit.state import PHASES, State
+from nodeagent.toolkit.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ class Keeper:
     def reconcile(self) -> State:
         """See to it once; what cannot be done is told in the state."""
         self.state = self._state_after(self._reconcile)
-        for phase in PHASES:
+        for phase in STATES:
             metrics.STATE.labels(phase).set(self.state.phase == phase)
         return self.state
 

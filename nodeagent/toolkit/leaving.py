@@ -7,40 +7,24 @@ harm, and is taken away by the next pod of this role that ends for good.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
-
-import structlog
 
 from controllers.api import names
 from controllers.api.resources import DAEMONSET, NODE
-from controllers.runtime.client import Client
-from controllers.runtime.errors import NotFound, RuntimeFault
+from nodeagent.toolkit.asking import ask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-log = structlog.get_logger()
 COMPONENT: Final = "toolkit"
 OBJECT: Final = "gpu-toolkit"
-ASK_SECONDS: Final = 5.0
 
 
 async def for_good(node: str, kubeconfig: Path | None) -> bool:
     """Whether no other pod of this role follows on the node."""
-    try:
-        client = await Client.connect(kubeconfig, user_agent=names.MANAGER_TOOLKIT, connections=1)
-    except RuntimeFault as error:
-        log.warning("nobody can be asked whether the toolkit stays; its settings do", why=str(error))
-        return False
-    client.timeout = ASK_SECONDS
-    try:
-        return is_over(await _get(client, DAEMONSET, OBJECT, names.NAMESPACE), await _get(client, NODE, node))
-    except RuntimeFault as error:
-        log.warning("the API server does not say whether the toolkit stays; its settings do", why=str(error))
-        return False
-    finally:
-        await client.close()
+    about = "whether the toolkit stays; its settings do"
+    found = await ask(kubeconfig, about, (DAEMONSET, OBJECT, names.NAMESPACE), (NODE, node, None))
+    return found is not None and is_over(*found)
 
 
 def is_over(daemonset: dict[str, Any] | None, node: dict[str, Any] | None) -> bool:
@@ -49,11 +33,3 @@ def is_over(daemonset: dict[str, Any] | None, node: dict[str, Any] | None) -> bo
         return True
     labels = node["metadata"].get("labels") or {}
     return labels.get(names.deploy_label(COMPONENT)) != "true"
-
-
-async def _get(client: Client, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(await client.get(resource, name, namespace))
-    except NotFound:
-        return None
-    return found

@@ -10,29 +10,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.runtime_state import (
-    AWAITING_NODE,
-    AWAITING_RESTART,
-    AWAITING_TOOLKIT,
-    AWAITING_TURN,
-    BY_HAND,
-    NOT_CONFIGURED,
-    READ_ONLY,
-    READY,
-    REFUSED,
-    REVERTED,
-    SILENT,
-)
+from controllers.api.runtime_state import AWAITING_NODE, AWAITING_RESTART, AWAITING_TURN, BY_HAND, READY
 from nodeagent.host.toolkit import RUNTIME_STATE
 from nodeagent.toolkit import disk
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.host import Host
 
-PHASES: Final = (
-    *(READY, AWAITING_TOOLKIT, AWAITING_NODE, AWAITING_TURN, AWAITING_RESTART),
-    *(BY_HAND, NOT_CONFIGURED, READ_ONLY, REFUSED, REVERTED, SILENT),
-)
 DONE: Final = (READY, BY_HAND)
 """In which nothing more is to be done here: whether containers get cards the validator says."""
 WAITING: Final = (AWAITING_NODE, AWAITING_TURN, AWAITING_RESTART)

@@ -5,22 +5,14 @@ gpu-bootstrap-controller gives turns to a few nodes at a time. Who cannot be ask
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-import structlog
-
-from controllers.api import names
 from controllers.api.resources import GPUNODEINVENTORY
-from controllers.runtime.client import Client
-from controllers.runtime.errors import NotFound, RuntimeFault
-from nodeagent.toolkit.leaving import ASK_SECONDS
+from nodeagent.toolkit.asking import ask
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
-
-log = structlog.get_logger()
 
 
 async def has_turn(node: str, kubeconfig: Path | None) -> bool:
@@ -37,23 +29,9 @@ async def is_elsewhere(node: str, kubeconfig: Path | None) -> bool:
 
 async def _inventory(node: str, kubeconfig: Path | None) -> dict[str, Any] | None:
     """The node's GPUNodeInventory, empty where there is none; None where nobody can be asked."""
-    try:
-        client = await Client.connect(kubeconfig, user_agent=names.MANAGER_TOOLKIT, connections=1)
-    except RuntimeFault as error:
-        log.warning("nobody can be asked about the node; its runtime is not restarted", why=str(error))
-        return None
-    client.timeout = ASK_SECONDS
-    try:
-        found: dict[str, Any] = json.loads(await client.get(GPUNODEINVENTORY, node, None))
-    except NotFound:
-        return {}
-    except RuntimeFault as error:
-        log.warning("the API server does not say how it is with the node; its runtime is not restarted", why=str(error))
-        return None
-    else:
-        return found
-    finally:
-        await client.close()
+    about = "how it is with the node; its runtime is not restarted"
+    found = await ask(kubeconfig, about, (GPUNODEINVENTORY, node, None))
+    return found[0] or {} if found is not None else None
 
 
 def allows(inventory: dict[str, Any]) -> bool:
