@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from controllers.api import names
 from controllers.api.kube import PodStatus
-from controllers.api.meta import KubeObject
+from controllers.api.meta import KubeObject, ObjectMeta
 from controllers.api.record import record
 from controllers.api.resources import Resource
 
@@ -72,12 +72,13 @@ def part_of(labels: dict[str, str]) -> Part | None:
     return APPS.get(labels.get(names.LABEL_APP, ""))
 
 
-def is_adopted(labels: dict[str, str], daemonset: str | None, *, privileged: bool) -> bool:
+def is_adopted(meta: ObjectMeta, *, privileged: bool) -> bool:
     """Whether a pod is a driver that a person gave over to the module, and that no DaemonSet keeps any more.
 
     `privileged`: whether one of its containers is; nothing else loads a driver, and no tenant's pod is.
     """
-    return privileged and labels.get(names.DRIVER_ADOPTED) == "true" and part_of(labels) == "driver" and not daemonset
+    given = meta.labels.get(names.DRIVER_ADOPTED) == "true" and part_of(meta.labels) == "driver"
+    return privileged and given and meta.daemonset is None
 
 
 def has_privileges(containers: object) -> bool:
@@ -112,17 +113,12 @@ class ForeignPod(KubeObject):
     @property
     def is_adopted(self) -> bool:
         """Whether it is a driver that a person gave over to the module, and that no DaemonSet keeps any more."""
-        return is_adopted(self.metadata.labels, self.daemonset, privileged=self.spec.is_privileged)
-
-    @property
-    def daemonset(self) -> str | None:
-        """The DaemonSet that keeps it; None for a pod that stands alone."""
-        return next((one.name for one in self.metadata.owner_references if one.kind == "DaemonSet"), None)
+        return is_adopted(self.metadata, privileged=self.spec.is_privileged)
 
     @property
     def who(self) -> str:
         """Who runs it, for people: its DaemonSet, or the pod itself; `<namespace>/<name>`."""
-        return f"{self.metadata.namespace}/{self.daemonset or self.name}"
+        return f"{self.metadata.namespace}/{self.metadata.daemonset or self.name}"
 
 
 @record

@@ -47,6 +47,11 @@ class ObjectMeta:
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 
+    @property
+    def daemonset(self) -> str | None:
+        """The DaemonSet that owns the object; None where none does."""
+        return next((one.name for one in self.owner_references if one.kind == "DaemonSet"), None)
+
 
 def keeping(annotations: frozenset[str], labels: frozenset[str] | None = None) -> AfterValidator:
     """Of an object's annotations, and labels where they are given, keep these alone.

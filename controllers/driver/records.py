@@ -83,12 +83,7 @@ class Pod(KubePod):
     @property
     def is_adopted(self) -> bool:
         """Whether it is a driver that another program brought, which a person gave over, and that nothing keeps."""
-        return is_adopted(self.metadata.labels, self.daemonset, privileged=self.spec.is_privileged)
-
-    @property
-    def daemonset(self) -> str | None:
-        """The DaemonSet that it is of; None for a check pod."""
-        return next((one.name for one in self.metadata.owner_references if one.kind == "DaemonSet"), None)
+        return is_adopted(self.metadata, privileged=self.spec.is_privileged)
 
     def container(self, name: str) -> ContainerStatus | None:
         """What one of its containers says, those of its start among them."""

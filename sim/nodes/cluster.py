@@ -201,8 +201,8 @@ def mps_pool(pod: Pod) -> str:
 def _pool(pod: Pod, prefix: str) -> str:
     if pod.metadata.namespace != api.NAMESPACE:
         return ""
-    owners = (o.name for o in pod.metadata.owner_references if o.kind == "DaemonSet" and o.name.startswith(prefix))
-    return next((name.removeprefix(prefix) for name in owners), "")
+    owner = pod.metadata.daemonset or ""
+    return owner.removeprefix(prefix) if owner.startswith(prefix) else ""
 
 
 def _divided_node(configmap: ConfigMap) -> str:

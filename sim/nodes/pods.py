@@ -179,7 +179,7 @@ class Pod(kube.Pod):
     @property
     def kept(self) -> bool:
         """Whether a DaemonSet keeps it: of the pods of a driver, one that installs it rather than looks."""
-        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
+        return self.metadata.daemonset is not None
 
     @property
     def started(self) -> bool:

@@ -32,7 +32,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
     caches = sources.caches
     node, inventory = caches.nodes.get(name), caches.inventories.get(name)
     pods = caches.pods.by(BY_NODE, name)
-    checks = tuple(pod for pod in pods if pod.daemonset is None)
+    checks = tuple(pod for pod in pods if pod.metadata.daemonset is None)
     if node is None or inventory is None:
         return ObservedNode(name, node, inventory, checks=checks)
     driver = sources.driver_of(name)
@@ -62,7 +62,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         wanted_check=check_of(sources, name, driver, target) if made and driver and target else None,
         wanted_clearing_check=_clearing_check(sources, name, driver, target, work),
         pod=_pod_of(pods, wanted),
-        driver_pods=(*(pod for pod in pods if pod.daemonset is not None), *((adopted,) if adopted else ())),
+        driver_pods=(*(pod for pod in pods if pod.metadata.daemonset is not None), *((adopted,) if adopted else ())),
         adopted=adopted,
         lost_adopted=adopted is None and bool(given),
         devices=tuple(caches.devices.by(BY_NODE, name)),
@@ -104,7 +104,7 @@ def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:
 
 def _pod_of(pods: list[Pod], variant: str | None) -> Pod | None:
     """The pod of a variant's DaemonSet; of several the one that stays."""
-    found = [pod for pod in pods if variant is not None and pod.daemonset == object_name(variant)]
+    found = [pod for pod in pods if variant is not None and pod.metadata.daemonset == object_name(variant)]
     return min(found, key=lambda pod: pod.metadata.deletion_timestamp is not None, default=None)
 
 
