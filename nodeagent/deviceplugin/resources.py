@@ -64,9 +64,10 @@ class Resources:
         devices = list(listing)
         if wanted != self._wanted:
             self._wanted = wanted
-            for suffix in wanted - self.services.keys():
-                self.services[suffix] = self._make(suffix)
-                self._sessions[suffix] = self._of(suffix)
+            self._changed.set()
+        for suffix in wanted - self.services.keys():
+            self.services[suffix] = self._make(suffix)
+            self._sessions[suffix] = self._of(suffix)
             self._changed.set()
         await asyncio.gather(
             *(
@@ -92,10 +93,11 @@ class Resources:
 
     async def _end(self, suffix: str, task: asyncio.Task[None]) -> None:
         """Close the socket of a resource that is not wanted any more: kubelet then offers nothing of it."""
-        task.cancel()
-        await asyncio.wait([task])
+        # First of all: whoever wants it again meanwhile makes another one, which begins when the socket is closed.
         self.services.pop(suffix, None)
         self._sessions.pop(suffix, None)
+        task.cancel()
+        await asyncio.wait([task])
 
     def _of(self, suffix: str) -> Sessions:
         sockets = replace(self._sockets, suffix=suffix)

@@ -81,10 +81,8 @@ def test_a_promise_of_one_profile_claims_no_instance_of_another() -> None:
     assert preferred_allocation.claims(LARGE, [known], [], []) == ()
 
 
-def service(_: str) -> Service:
-    return Service(
-        lambda available, must, size: [*must, *available][:size], lambda _: ContainerDevices({}), lambda: None
-    )
+def service(_: str, made: type[Service] = Service) -> Service:
+    return made(lambda available, must, size: [*must, *available][:size], lambda _: ContainerDevices({}), lambda: None)
 
 
 async def test_kubelet_knows_each_profile_and_lets_go_of_what_is_not_wanted_any_more(kubelet: Kubelet) -> None:
@@ -121,3 +119,43 @@ async def test_kubelet_knows_each_profile_and_lets_go_of_what_is_not_wanted_any_
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert not list(kubelet.plugins.glob(f"{POOL}*.sock"))
+
+
+async def test_a_resource_that_is_wanted_again_while_it_ends_comes_back(kubelet: Kubelet) -> None:
+    """A pool changes its layout and changes it back, and the socket takes its time to close."""
+    decided, closing, go_on, closed = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    decided.set()
+
+    async def before() -> None:
+        return None
+
+    class Slow(Service):
+        async def stop(self) -> None:
+            closing.set()
+            await go_on.wait()
+            await super().stop()
+            closed.set()
+
+    def made(suffix: str) -> Service:
+        return service(suffix, Slow if suffix == SMALL and not closing.is_set() else Service)
+
+    resources = Resources(Sockets(kubelet.plugins, POOL), made, 0.05, before=before, decided=decided)
+    task = asyncio.create_task(resources.run())
+    await resources.serving.wait()
+    small = [Listed("MIG-a", "MIG-a", "card-0", address(0), suffix=SMALL)]
+    await resources.show(small, frozenset({SMALL}))
+    await kubelet.until(lambda: kubelet.healthy(names.resource_name(SMALL)) == {"MIG-a"}, "the instance")
+
+    await resources.show([], frozenset({POOL}))
+    await closing.wait()
+    await resources.show(small, frozenset({SMALL}))
+    go_on.set()
+    await closed.wait()
+    again = names.resource_name(SMALL)
+    await kubelet.until(
+        lambda: [each.resource_name for each in kubelet.registrations].count(again) == 2, "it to be known"
+    )
+    await kubelet.until(lambda: resources.listening, "kubelet to have the list again")
+    await kubelet.until(lambda: kubelet.healthy(again) == {"MIG-a"}, "the instance again")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
