@@ -6,13 +6,13 @@ has tenants lets no tenant's pod do: it has a privileged container.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from controllers.api import names
 from controllers.api.kube import PodStatus
-from controllers.api.meta import KubeObject, ObjectMeta
+from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import record
 from controllers.api.resources import Resource
 
@@ -87,12 +87,18 @@ def has_privileges(containers: object) -> bool:
     return any((one.get("securityContext") or {}).get("privileged") is True for one in found if isinstance(one, dict))
 
 
+IsPrivileged: TypeAlias = Annotated[bool, BeforeValidator(has_privileges), Field(alias="containers")]
+"""Whether one of a pod's containers is privileged; nothing else of them is kept."""
+Bare: TypeAlias = Annotated[ObjectMeta, keeping(frozenset())]
+"""Without annotations: any user may make such an object, in any number of words."""
+
+
 @record
 class ForeignPodSpec:
     """Where it runs, and what it may do there."""
 
     node_name: str | None = None
-    is_privileged: Annotated[bool, BeforeValidator(has_privileges)] = Field(default=False, alias="containers")
+    is_privileged: IsPrivileged = False
     """Whether one of its containers is privileged."""
 
 
@@ -100,6 +106,7 @@ class ForeignPodSpec:
 class ForeignPod(KubeObject):
     """A pod with labels of such a program."""
 
+    metadata: Bare = Field(default_factory=ObjectMeta)
     spec: ForeignPodSpec = Field(default_factory=ForeignPodSpec)
     status: PodStatus = Field(default_factory=PodStatus)
 
@@ -122,10 +129,40 @@ class ForeignPod(KubeObject):
 
 
 @record
+class ForeignTemplateSpec:
+    """On which nodes a DaemonSet's pods are to be, and what they may do there."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    is_privileged: IsPrivileged = False
+    """Whether one of their containers is privileged."""
+
+
+@record
+class ForeignTemplate:
+    """A DaemonSet's pods."""
+
+    spec: ForeignTemplateSpec = Field(default_factory=ForeignTemplateSpec)
+
+
+@record
+class ForeignDaemonSetSpec:
+    """What it says of its pods."""
+
+    template: ForeignTemplate = Field(default_factory=ForeignTemplate)
+
+
+@record
 class ForeignDaemonSet(KubeObject):
     """A DaemonSet of drivers."""
 
-    spec: dict[str, Any] = Field(default_factory=dict)
+    metadata: Bare = Field(default_factory=ObjectMeta)
+    spec: ForeignDaemonSetSpec = Field(default_factory=ForeignDaemonSetSpec)
+
+    @property
+    def drives(self) -> bool:
+        """Whether its pods could drive nodes that the operator labelled for that."""
+        asked = self.spec.template.spec
+        return asked.is_privileged and DEPLOY_DRIVER in asked.node_selector
 
     def is_for(self, labels: dict[str, str]) -> bool:
         """Whether its pods could drive a node with these labels, one of which is the operator's word for that.
@@ -133,7 +170,4 @@ class ForeignDaemonSet(KubeObject):
         Anybody who may make a DaemonSet can say so of any node that the operator labelled: it counts only in a
         namespace in which a pod of such a program was let in with its privileges (`ForeignPod.part`).
         """
-        template: dict[str, Any] = self.spec.get("template") or {}
-        spec: dict[str, Any] = template.get("spec") or {}
-        asked: dict[str, str] = spec.get("nodeSelector") or {}
-        return has_privileges(spec.get("containers")) and DEPLOY_DRIVER in asked and asked.items() <= labels.items()
+        return self.drives and self.spec.template.spec.node_selector.items() <= labels.items()

@@ -160,13 +160,19 @@ class Reconciler:
             if self._world.let_in(namespace) <= 1:
                 for made in self._world.driver_daemonsets:
                     if made.metadata.namespace == namespace:
-                        self._foreign_daemonset_changed(None, made)
+                        self._enqueue_driven(made)
 
     def _foreign_daemonset_changed(self, old: ForeignDaemonSet | None, new: ForeignDaemonSet | None) -> None:
         both = [one for one in (old, new) if one is not None]
-        if old is None or new is None or old.spec != new.spec:
-            nodes = (node for node in self._world.nodes if any(one.is_for(node.metadata.labels) for one in both))
-            self.nodes.add_all({node.name for node in nodes})
+        # Elsewhere it counts for nothing: no tenant has all nodes looked at by an edit.
+        changed = old is None or new is None or old.spec != new.spec
+        if changed and self._world.let_in(both[0].metadata.namespace or ""):
+            self._enqueue_driven(*both)
+
+    def _enqueue_driven(self, *daemonsets: ForeignDaemonSet) -> None:
+        """Look at the nodes that these could drive."""
+        nodes = (node for node in self._world.nodes if any(one.is_for(node.metadata.labels) for one in daemonsets))
+        self.nodes.add_all({node.name for node in nodes})
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.nodes.add_all({pod.node for pod in (old, new) if pod and pod.node})
@@ -188,15 +194,21 @@ async def wire(process: Process) -> None:
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OPERANDS),
         runtime_classes=process.reflect(resources.RUNTIMECLASS, RuntimeClass),
         foreign=process.reflect(
-            resources.POD, ForeignPod, scope=Scope(labels=foreign.BY_APP), second="pods of other programs"
+            resources.POD,
+            ForeignPod,
+            scope=Scope(labels=foreign.BY_APP, only=lambda pod: pod.spec.is_privileged),
+            second="pods of other programs",
         ),
         foreign_drivers=process.reflect(
-            resources.POD, ForeignPod, scope=Scope(labels=foreign.BY_COMPONENT), second="pods of other drivers"
+            resources.POD,
+            ForeignPod,
+            scope=Scope(labels=foreign.BY_COMPONENT, only=lambda pod: pod.spec.is_privileged),
+            second="pods of other drivers",
         ),
         driver_daemonsets=process.reflect(
             resources.DAEMONSET,
             ForeignDaemonSet,
-            scope=Scope(labels=foreign.DRIVERS),
+            scope=Scope(labels=foreign.DRIVERS, only=lambda made: made.drives),
             second="DaemonSets of other drivers",
         ),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from controllers.api.driver_look import CUT
-from controllers.api.foreign import has_privileges, is_adopted
+from controllers.api.foreign import IsPrivileged, is_adopted
 from controllers.api.gpupool import Disruption, PoolPhase
 from controllers.api.kube import Pod as KubePod
 from controllers.api.kube import PodSpec, PodStatus
@@ -69,7 +69,7 @@ class DriverPodStatus(PodStatus):
 class DriverPodSpec(PodSpec):
     """With what it may do on its node."""
 
-    is_privileged: Annotated[bool, BeforeValidator(has_privileges)] = Field(default=False, alias="containers")
+    is_privileged: IsPrivileged = False
     """Whether one of its containers is privileged."""
 
 

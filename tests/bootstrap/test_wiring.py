@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names, resources
+from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap.__main__ import Reconciler
@@ -102,3 +103,24 @@ async def test_a_node_whose_gates_are_open_is_looked_at_also_where_inventory_for
     assert not made.nodes.idle
     assert made.nodes._queue.take(0) == NODE
     assert made.nodes._queue.take(0) is None
+
+
+async def test_a_tenants_daemonset_has_no_node_looked_at(cluster: Cluster) -> None:
+    """It may be edited in a loop: it counts only where a pod of such a program was let in with its privileges."""
+    selector = {"nvidia.com/gpu.deploy.driver": "true"}
+    with cluster.edit("Node", NODE) as node:
+        node["metadata"]["labels"].update(selector)
+    made = reconciler(cluster, live())
+    container = {"name": "driver", "image": "x", "securityContext": {"privileged": True}}
+    spec = {"template": {"spec": {"nodeSelector": selector, "containers": [container]}}}
+    meta = {"name": "x", "namespace": "team", "labels": {"app.kubernetes.io/component": "nvidia-driver"}}
+    theirs = adapter(ForeignDaemonSet).validate_python({"metadata": meta, "spec": spec})
+    assert theirs.is_for(selector)
+    made._foreign_daemonset_changed(None, theirs)
+    assert made.nodes.idle
+
+
+def test_of_what_any_user_may_make_no_annotation_is_kept() -> None:
+    meta = {"name": "x", "namespace": "team", "annotations": {"long": "x" * 1000}}
+    for kind in (ForeignPod, ForeignDaemonSet):
+        assert adapter(kind).validate_python({"metadata": meta}).metadata.annotations == {}
