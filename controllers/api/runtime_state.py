@@ -29,3 +29,5 @@ REFUSED: Final = "Refused"
 REVERTED: Final = "Reverted"
 SILENT: Final = "Silent"
 STATES: Final[tuple[RuntimeState, ...]] = get_args(RuntimeState)
+SETTLED: Final = (READY, BY_HAND)
+"""In which nothing is left to do to the runtime, and a node needs no turn; what containers get the validator says."""

@@ -9,9 +9,9 @@ from one event loop.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from controllers.api.runtime_state import AWAITING_TURN, BY_HAND, READY, REVERTED
+from controllers.api.runtime_state import AWAITING_TURN, REVERTED, SETTLED
 from controllers.bootstrap.readiness.runtime import runtime_of
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import ContainerRuntime
     from controllers.bootstrap.readiness.assess import Assessment
     from controllers.bootstrap.world import World
-
-
-SETTLED: Final = (READY, BY_HAND)
-"""States in which a node needs its turn no more."""
 
 
 class RuntimeRestarts:

@@ -7,11 +7,12 @@ and that no change ends them, is put right in any case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, NODE
 from controllers.components.cooldown import cooldown_left
+from controllers.components.daemonset import ON_DELETE
 from controllers.components.reconcile import is_leaving
 from controllers.domain.driver.variant import object_name
 from controllers.driver.pods.container_names import PREPARE
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from controllers.api.kube import DaemonSet
     from controllers.driver.views import Json, ObservedVariant
-
-ON_DELETE: Final = {"type": "OnDelete"}
 
 
 def plan_variant(seen: ObservedVariant, now: float) -> Plan:

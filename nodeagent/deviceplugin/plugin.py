@@ -170,7 +170,7 @@ class Plugin:
         await self.executor.execute(decide.writes(cards, basis, foreign))
         await self._show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign), asked)
         # Last of all: a card that is to lose its daemon is offered to nobody by now, and the cluster knows.
-        if seen.daemons.known:
+        if self.scanner.mps is not None and seen.daemons.known:
             await self.scanner.want_daemons(decide.daemons(list(self.caches.cards), basis, time.time()))
 
     async def _show(self, listing: Sequence[Listed], asked: DesiredOffer) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from controllers.api.names import MPS_ROOT
 
@@ -31,7 +31,7 @@ LOCK, WANTED, STATE = "lock", "wanted.json", "state.json"
 PIPE, LOG, SHM = "pipe", "log", "shm"
 FILE_MAX = 1 << 20  # bytes
 Phase = Literal["Ready", "Down", "Stopping"]
-PHASES: Final = ("Ready", "Down", "Stopping")
+PHASES: Final = get_args(Phase)
 UNREAD: Final = "the MPS role has yet to read what is wanted of the card"
 
 

@@ -10,15 +10,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.runtime_state import AWAITING_NODE, AWAITING_RESTART, AWAITING_TURN, BY_HAND, READY
+from controllers.api.runtime_state import AWAITING_NODE, AWAITING_RESTART, AWAITING_TURN, SETTLED
 from nodeagent.host.toolkit import RUNTIME_STATE
 from nodeagent.toolkit import disk
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.host import Host
 
-DONE: Final = (READY, BY_HAND)
-"""In which nothing more is to be done here: whether containers get cards the validator says."""
 WAITING: Final = (AWAITING_NODE, AWAITING_TURN, AWAITING_RESTART)
 """In which a changed configuration is not in force yet, and the process runs as it did before."""
 STATE_FILE: Final = f"/{RUNTIME_STATE}"
@@ -39,7 +37,7 @@ class State:
     @property
     def is_ready(self) -> bool:
         """Whether the pod is ready: nothing is to be done, or what is to be done waits and pods get cards meanwhile."""
-        return self.phase in DONE or (self.phase in WAITING and self.serves)
+        return self.phase in SETTLED or (self.phase in WAITING and self.serves)
 
 
 def tell(host: Host, state: State | None) -> None:

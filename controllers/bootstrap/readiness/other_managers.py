@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.conditions import Finding
-from controllers.api.foreign import DEPLOY
+from controllers.api.foreign import DEPLOY, OPERANDS_OFF
 from controllers.api.gpunodeinventory import WHO_MAX, ManagedElsewhere
 from controllers.domain.request import whole
 from controllers.domain.wording import listed
@@ -30,7 +30,7 @@ RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 """How the resources of NVIDIA's device plugin begin: cards, shared cards (`nvidia.com/gpu.shared`), MIG instances."""
 OPERANDS: Final = ("driver", "container-toolkit", "device-plugin", "mig-manager")
 """Programs of the operator that would do on the node what the module, or who installed its driver, does."""
-OFF: Final = f"{DEPLOY}operands=false"
+OFF: Final = "=".join(OPERANDS_OFF)
 """The label by which a node is taken from the operator: it then takes away all those of its programs."""
 WORDS: Final[dict[Part, str]] = {
     "driver": "the driver",

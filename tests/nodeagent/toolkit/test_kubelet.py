@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.api.runtime_state import BY_HAND, READY, REFUSED
+from controllers.api.runtime_state import BY_HAND, READY, REFUSED, SETTLED
 from nodeagent.toolkit.config.sources import MAIN
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds import choice
 from nodeagent.toolkit.kinds.containerd import Containerd
-from nodeagent.toolkit.state import DONE, State
+from nodeagent.toolkit.state import State
 from tests.nodeagent.toolkit.programs import installed
 from tests.nodeagent.toolkit.test_host import served
 
@@ -76,7 +76,7 @@ def test_a_containerd_beside_kubelets_runtime_is_left_alone(tmp_path: Path, case
     state = Keeper(made).reconcile()
 
     assert state.phase == BY_HAND
-    assert state.phase in DONE, "whether cards reach containers the validator says"
+    assert state.phase in SETTLED, "whether cards reach containers the validator says"
     assert f"kubelet uses {K0S} (k0s), and not {CONTAINERD}" in state.reason
     assert not (made.root / MAIN.lstrip("/")).exists()
 

@@ -9,8 +9,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from controllers.api.runtime_state import AWAITING_NODE, AWAITING_RESTART, AWAITING_TURN, BY_HAND, READY, STATES
-from nodeagent.toolkit.state import DONE, State
+from controllers.api.runtime_state import (
+    AWAITING_NODE,
+    AWAITING_RESTART,
+    AWAITING_TURN,
+    BY_HAND,
+    READY,
+    SETTLED,
+    STATES,
+)
+from nodeagent.toolkit.state import State
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.toolkit.programs import installed
@@ -20,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
-    assert set(DONE) == {READY, BY_HAND}
-    assert set(STATES) > set(DONE)
+    assert set(SETTLED) == {READY, BY_HAND}
+    assert set(STATES) > set(SETTLED)
 
 
 def test_waiting_is_ready_where_the_process_serves_and_failing_never_is() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.api.runtime_state import AWAITING_RESTART, REVERTED
+from controllers.api.runtime_state import AWAITING_RESTART, REVERTED, SETTLED
 from nodeagent.toolkit.config.plan import Change, Plan
 from nodeagent.toolkit.config.sources import MAIN, Node, Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
@@ -18,7 +18,6 @@ from nodeagent.toolkit.host import Server
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.restart import Timeouts
-from nodeagent.toolkit.state import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +81,7 @@ def test_a_containerd_that_nothing_would_start_again_is_left_running_and_a_perso
 
     assert bare.child.poll() is None, "else the node had no runtime from now on"
     assert (state.phase, "restart it by hand" in state.reason) == (AWAITING_RESTART, True)
-    assert state.phase not in DONE, "the pod is not ready while the handlers are not known"
+    assert state.phase not in SETTLED, "the pod is not ready while the handlers are not known"
     assert bare.at(MAIN).read_bytes() == CHANGED
     assert not WayBack(bare).open, "the next look changes nothing, and the person's restart takes it"
 
