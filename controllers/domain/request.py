@@ -60,7 +60,9 @@ def profile_of(suffix: str) -> str | None:
     What is no profile stays as it is written: nobody offers it.
     """
     named = suffix.partition(".")[2]
-    return (canonical_profile(named) or named) if named else None
+    profile = canonical_profile(named) if named else None
+    # In another spelling, such as 1G.10GB, it is a resource that kubelet does not know.
+    return profile if profile is not None and profile.replace("+", ".") == named else named or None
 
 
 def whole(quantity: str | int) -> int:

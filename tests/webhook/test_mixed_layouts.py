@@ -58,6 +58,12 @@ def test_a_resource_names_its_pool_and_profile(suffix, pool, profile):
         assert suffix_for(pool, profile) == suffix
 
 
+@pytest.mark.parametrize("named", ["1G.10GB", "all-1g.10gb", "1g.10gb.ME"])
+def test_another_spelling_is_a_resource_that_nobody_offers(named):
+    """Kubelet knows one name: slots that are reserved for another one could be had by nobody."""
+    assert profile_of(f"mixed.{named}") == named
+
+
 def test_a_pod_gets_an_instance_of_the_profile_that_it_asks_for():
     found = decided(asking("3g.40gb"), known(card(1), profile="3g.40gb"))
     assert isinstance(found, Placed)
