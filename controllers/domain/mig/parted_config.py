@@ -74,6 +74,8 @@ def read_parted(text: str) -> PartedConfig:
     if len(text) > TEXT_MAX:
         return _unreadable(f"the file has {len(text)} characters; a ConfigMap holds {TEXT_MAX}")
     try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            return _unreadable("the file has YAML aliases (*name); write out what they stand for")
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return _unreadable(f"the file is no YAML: {str(error).splitlines()[0]}")

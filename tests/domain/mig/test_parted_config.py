@@ -109,3 +109,13 @@ def test_what_we_write_for_a_mixed_layout_is_read_back(counts):
         return
     (one,) = read_parted(yaml.safe_dump(made)).layouts
     assert (one.devices, one.device_filter, one.division) == ((0,), ("10de:2330",), division)
+
+
+def test_aliases_which_make_much_of_few_words_are_not_read():
+    """Six levels of eight make two megabytes of a message out of 300 characters."""
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 8)}]\n" for n in range(1, 6))
+    found = read_parted(f"a0: &a0 [x]\n{levels}mig-configs: {{all: *a5}}\n")
+    assert not found.is_readable
+    (problem,) = found.problems
+    assert "YAML aliases" in str(problem)
+    assert len(str(problem)) < 200
