@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
+CONTROLS = re.compile("\x1b\\[[0-9]{1,2}m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Colours as `paint` writes them, and what moves a terminal's cursor, names its window or turns a text's direction."""
 TONES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -41,15 +44,20 @@ def forgive() -> None:
             stream.reconfigure(errors="replace")
 
 
+def shown(text: str) -> str:
+    """The text as a terminal may have it: words of files and of the cluster give it no orders, but for colours."""
+    return CONTROLS.sub(lambda found: found[0] if len(found[0]) > 1 else "�", text)
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Write lines to standard output."""
-    text = "".join(f"{line}\n" for line in lines)
+    text = shown("".join(f"{line}\n" for line in lines))
     sys.stdout.write(text.replace("→", "->").replace("…", "...") if is_ascii() else text)
 
 
 def warn(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{shown(text)}\n")
 
 
 class Progress:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from controllers.api import names
+
+_SAFE: Final = ":"
+"""Not quoted in a name: that of an RBAC object may have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,9 @@ class Resource:
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, of one object, or of its subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        parts = "".join(f"/{part}" for part in (name, subresource) if part)
+        # A name out of a file may hold what ends a path, or begins a query.
+        scope = f"/namespaces/{quote(namespace, _SAFE)}" if self.namespaced and namespace else ""
+        parts = "".join(f"/{quote(part, _SAFE)}" for part in (name, subresource) if part)
         return f"{root}{scope}/{self.plural}{parts}"
 
 
