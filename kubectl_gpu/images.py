@@ -53,9 +53,12 @@ def _given(args: argparse.Namespace) -> set[tuple[str, str]]:
 
 def _of_files(files: Iterable[str], systems: set[tuple[str, str]]) -> Iterator[ImageUse]:
     documents = [one for name in files for one in _documents(name)]
-    settings = [one["spec"] for one in documents if one.get("kind") == "ModuleConfig"]
+    settings = [one.get("spec") or {} for one in documents if one.get("kind") == "ModuleConfig"]
     chosen = parsed(settings[-1]) if settings else Settings()
-    drivers = [adapter(GPUDriver).validate_python(one) for one in documents if one.get("kind") == "GPUDriver"]
+    try:
+        drivers = [adapter(GPUDriver).validate_python(one) for one in documents if one.get("kind") == "GPUDriver"]
+    except ValueError as error:
+        raise UsageError(f"A GPUDriver of the files is not as it has to be: {error}") from error
     own = [use for one in documents if "gpuControlPlane" in one for use in listing.own_images(one)]
     if not own:
         warn("The module's own images are not among them: give the chart's values with -f.")
@@ -76,7 +79,7 @@ def _documents(name: str) -> Iterator[dict[str, Any]]:
     try:
         for document in yaml.safe_load_all(text_of(name)):
             yield from (document["items"] or () if document.get("kind") == "List" else (document,)) if document else ()
-    except (yaml.YAMLError, AttributeError, KeyError) as error:
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{name} holds no objects: {' '.join(str(error).split())[:200]}") from error
 
 

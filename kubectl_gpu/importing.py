@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import resources
+from controllers.api import foreign, resources
 from controllers.api.meta import KubeObject
 from controllers.explain.faults import UsageError, describe_fault
 from controllers.explain.words import counted
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from kubectl_gpu.cluster import Cluster
 
 OK, FAILED = 0, 1
-CLUSTER_POLICY: Final = resources.Resource(GROUP, "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
-NVIDIA_DRIVER: Final = resources.Resource(GROUP, "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
-GPU_CLUSTER: Final = resources.Resource(GROUP, "v1alpha1", "gpuclusters", "GPUCluster", namespaced=False)
 NEXT: Final = {
     "GPUDriver": "GPUDrivers are paused: set spec.rollout.paused to false when they may begin.",
     "GPUPool": "no card goes into a GPUPool before somebody says so: kubectl gpu assign.",
@@ -99,7 +96,7 @@ def _warn(made: Imported, found: list[str]) -> None:
 
 async def _of_cluster(cluster: Cluster, namespace: str | None) -> Source:
     source = Source(nodes=[])
-    kinds = (CLUSTER_POLICY, NVIDIA_DRIVER, GPU_CLUSTER, resources.NODE)
+    kinds = (foreign.CLUSTERPOLICY, foreign.NVIDIADRIVER, foreign.GPUCLUSTER, resources.NODE)
     for found in await asyncio.gather(*(_listed(cluster, kind) for kind in kinds)):
         for raw in found:
             source.add(raw)

@@ -110,9 +110,19 @@ def _items(filename: str) -> list[dict[str, Any]]:
     """What `begin` saved; raises UsageError."""
     try:
         items = yaml.safe_load(Path(filename).read_text(encoding="utf-8"))["items"]
-        return [one for one in items if one["metadata"]["name"] and one["kind"]]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        return [one for one in items if _is_saved(one)]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{filename} is not what `begin` saved: {error}") from error
+
+
+def _is_saved(item: dict[str, Any]) -> bool:
+    """Whether it is an object as `begin` saves it; raises KeyError, TypeError or ValueError."""
+    name, kind = item["metadata"]["name"], item["kind"]
+    if kind == "Deployment":
+        return bool(name and item["metadata"]["namespace"]) and int(item["spec"]["replicas"]) >= 0
+    if kind not in (foreign.CLUSTERPOLICY.kind, foreign.NVIDIADRIVER.kind):
+        raise ValueError(f"it holds a {kind}")
+    return bool(name)
 
 
 async def _nodes(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -173,6 +183,13 @@ async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
             " to others, too: end them, or keep these nodes (label nvidia.com/gpu.deploy.operands=false)."
         )
     there = await Reads(cluster).operator()
+    known = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in there.deployments}
+    for item in items:
+        if item["kind"] == "Deployment" and (item["metadata"]["namespace"], item["metadata"]["name"]) not in known:
+            raise UsageError(
+                f"Deployment {item['metadata']['namespace']}/{item['metadata']['name']} of {args.filename} is none of"
+                " GPU Operator's here: nothing is given back."
+            )
     for pod in there.drivers():
         await _mark_driver(cluster, pod, None)
     for item in sorted(items, key=lambda one: one["kind"] == "Deployment"):

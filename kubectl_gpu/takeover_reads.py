@@ -30,15 +30,24 @@ class Reads:
         self._cluster = cluster
 
     async def operator(self) -> maps.OperatorState:
-        """What there is of the operator."""
-        daemonsets = await self._raw(resources.DAEMONSET)
+        """What there is of the operator.
+
+        Any user may label a pod, a DaemonSet or a Deployment so: they count in namespaces into which a pod of such a
+        program was let with its privileges.
+        """
+        pods, daemonsets = await self._operands(resources.POD), await self._operands(resources.DAEMONSET)
         policies = [*await self._raw(foreign.CLUSTERPOLICY), *await self._raw(foreign.NVIDIADRIVER)]
+        deployments = await self._raw(resources.DEPLOYMENT, foreign.OPERATOR)
+        its_own = maps.namespaces(pods, policies)
+        if not its_own:  # its last pod is gone, or its first one has yet to come
+            return maps.OperatorState(deployments, policies, daemonsets, pods)
         return maps.OperatorState(
-            await self._raw(resources.DEPLOYMENT, foreign.OPERATOR),
-            policies,
-            [one for one in daemonsets if foreign.is_operand(one["metadata"].get("labels") or {})],
-            [pod for pod in await self._raw(resources.POD) if foreign.is_operand(pod["metadata"].get("labels") or {})],
+            maps.within(its_own, deployments), policies, maps.within(its_own, daemonsets), maps.within(its_own, pods)
         )
+
+    async def _operands(self, resource: Resource) -> list[Json]:
+        found = (await self._raw(resource, each) for each in (foreign.OPERANDS_BY_APP, foreign.OPERANDS_BY_COMPONENT))
+        return [raw async for raws in found for raw in raws]
 
     async def nodes(self, only: Collection[str]) -> list[maps.NodeState]:
         """How far the nodes are, all or `only` these, by name."""
@@ -61,7 +70,7 @@ class Reads:
 
         `toolkits`: uids of these pods by node.
         """
-        there = {pod["metadata"]["uid"] for pod in (await self.operator()).pods}
+        there = {pod["metadata"]["uid"] for pod in await self._operands(resources.POD)}
         found = [each.obj for each in await self._cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory)]
         states = {one.name: one.status.runtime.state for one in found if one.status.runtime is not None}
         return sorted(node for node, uids in toolkits.items() if there & set(uids) or states.get(node, READY) != READY)

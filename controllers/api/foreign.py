@@ -6,6 +6,7 @@ has tenants lets no tenant's pod do: it has a privileged container.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -45,8 +46,12 @@ OPERANDS: Final = frozenset((
     "nvidia-node-status-exporter", "nvidia-operator-validator",
 ))  # fmt: skip
 """All programs that the operator runs on nodes whose cards containers use, by label `app`."""
+OPERANDS_BY_APP: Final = f"{names.LABEL_APP} in ({','.join(sorted(OPERANDS))})"
+OPERANDS_BY_COMPONENT: Final = f"{COMPONENT}={DRIVER},{names.LABEL_APP} notin ({','.join(sorted(OPERANDS))})"
+"""Two selectors that find pods and DaemonSets of all of them, and none twice."""
 CLUSTERPOLICY: Final = Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
 NVIDIADRIVER: Final = Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
+GPUCLUSTER: Final = Resource("nvidia.com", "v1alpha1", "gpuclusters", "GPUCluster", namespaced=False)
 OPERATOR: Final = f"{COMPONENT}=gpu-operator"
 """The selector of the operator's Deployment."""
 UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
@@ -60,9 +65,14 @@ TOOLKIT_PROGRAMS: Final = frozenset(("nvidia-ctk-installer", "nvidia-toolkit"))
 """Names of that process's program, in newer and older images."""
 
 
-def is_operand(labels: dict[str, str]) -> bool:
-    """Whether these are labels of a program that the operator runs on nodes."""
-    return labels.get(names.LABEL_APP) in OPERANDS or part_of(labels) is not None
+def is_upgrading(labels: Mapping[str, str]) -> bool:
+    """Whether the operator is amid an upgrade of the driver of a node with these labels."""
+    return labels.get(UPGRADE_STATE, "") not in ("", UPGRADE_DONE)
+
+
+def waits_to_load(annotations: Mapping[str, str]) -> bool:
+    """Whether a driver waits on a node with these annotations until the operator has drained it."""
+    return WAITS_TO_LOAD in annotations
 
 
 def part_of(labels: dict[str, str]) -> Part | None:

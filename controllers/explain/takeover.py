@@ -70,14 +70,30 @@ class NodeState:
     """Its other pods there, the device plugin among them, which go together while no pod has a card by it."""
 
 
+def namespaces(pods: Iterable[Json], policies: Iterable[Json]) -> set[str]:
+    """Namespaces of the operator: in which its programs have their privileges, or which its policy's status names."""
+    let_in = (
+        pod["metadata"]["namespace"]
+        for pod in pods
+        if foreign.part_of(_labels(pod)) is not None and foreign.has_privileges(pod["spec"].get("containers"))
+    )
+    named = ((one.get("status") or {}).get("namespace") for one in policies)
+    return {name for name in (*let_in, *named) if name}
+
+
+def within(those: set[str], found: Iterable[Json]) -> list[Json]:
+    """What of it is in these namespaces."""
+    return [one for one in found if one["metadata"].get("namespace") in those]
+
+
 def objections(nodes: Iterable[Node]) -> list[str]:
     """Why the operator must not be stopped now: it is amid an upgrade of drivers."""
     found: list[str] = []
     for node in nodes:
-        state = node.metadata.labels.get(foreign.UPGRADE_STATE, "")
-        if state not in ("", foreign.UPGRADE_DONE):
+        if foreign.is_upgrading(node.metadata.labels):
+            state = node.metadata.labels[foreign.UPGRADE_STATE]
             found.append(f"node {node.name}: the operator is upgrading its driver ({state})")
-        if foreign.WAITS_TO_LOAD in node.metadata.annotations:
+        if foreign.waits_to_load(node.metadata.annotations):
             found.append(f"node {node.name}: a driver waits there for the operator to drain the node")
     return found
 

@@ -70,13 +70,14 @@ def _config_map(part: Any) -> Iterator[dict[str, Any]]:
 
 def _renamed_policy(driver: dict[str, Any]) -> dict[str, Any]:
     """Give values of the driver the names that a ClusterPolicy has; returns what is said of NVIDIADrivers."""
-    separate = driver.pop("nvidiaDriverCRD", None) or {}
+    said = driver.pop("nvidiaDriverCRD", None)
+    separate = said if isinstance(said, dict) else {}
     if separate.get("enabled"):
         driver["useNvidiaDriverCRD"] = True
     policy = driver.get("upgradePolicy")
     if isinstance(policy, dict) and "gpuPodDeletion" in policy:
         policy["podDeletion"] = policy.pop("gpuPodDeletion")
-    return separate if isinstance(separate, dict) else {}
+    return separate
 
 
 def _driver(driver: Mapping[str, Any], separate: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,6 +99,8 @@ def read(texts: Iterable[tuple[str, str]]) -> Source:
             mark = getattr(error, "problem_mark", None)
             where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
             raise UsageError(f"{file} is no YAML{where}.") from None
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            raise UsageError(f"{file} holds no objects of Kubernetes, and no values of GPU Operator's chart.") from None
     return source
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from controllers.api.foreign import UPGRADE_STATE
+from controllers.api.foreign import WAITS_TO_LOAD as SAFE_LOAD
 from controllers.explain.faults import UsageError
 from controllers.gpu_operator.imported import imported
-from controllers.gpu_operator.preconditions import SAFE_LOAD, UPGRADE_STATE, WAS_CORDONED, preconditions
+from controllers.gpu_operator.preconditions import WAS_CORDONED, preconditions
 from controllers.gpu_operator.source import config_maps_named, namespace_of, read
 from tests.gpu_operator.given import config_map, kinds, node, nvidia_driver, of, policy, remarks, usual
 
@@ -84,7 +86,12 @@ def test_lists_of_kubectl_are_read_and_other_objects_count_for_nothing() -> None
     assert read([("a", ""), ("b", yaml.safe_dump(other))]).is_empty
 
 
-@pytest.mark.parametrize("text", ["{", "just words", "- 3", "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\n"])
+GARBAGE = ("x: 2024-13-45", "[" * 3000, "kind: List\nitems: 5", "kind: ConfigMap\nmetadata: x\ndata: x")
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "just words", "- 3", "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\n", *GARBAGE]
+)
 def test_another_file_is_a_mistake_in_words(text: str) -> None:
     with pytest.raises(UsageError):
         imported(read([("given.yaml", text)]))

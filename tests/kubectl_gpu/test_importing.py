@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from controllers.api import resources
+from controllers.api.foreign import CLUSTERPOLICY, NVIDIADRIVER
 from controllers.api.resources import Resource
 from controllers.gpu_operator.pools import MIG_LABEL, PLUGIN_LABEL
-from kubectl_gpu.importing import CLUSTER_POLICY, NVIDIA_DRIVER
 from kubectl_gpu.main import main
 from tests.gpu_operator.given import config_map, node, nvidia_driver, policy, usual
 from tests.kubectl_gpu.conftest import Here, Kubectl
@@ -127,7 +127,7 @@ def definition(resource: Resource) -> dict[str, Any]:
 async def test_an_operator_in_the_cluster_is_imported_twice_and_changes_once(
     people: People, kubectl: Kubectl, here: Here
 ) -> None:
-    definitions = [definition(CLUSTER_POLICY), definition(NVIDIA_DRIVER)]
+    definitions = [definition(CLUSTERPOLICY), definition(NVIDIADRIVER)]
     await people.namespace(NAMESPACE)
     apply(kubectl, *definitions)
     for one in definitions:

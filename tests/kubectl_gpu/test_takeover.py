@@ -222,3 +222,18 @@ def test_the_summary_counts_nodes_and_adopted_drivers() -> None:
     there = replace(STOPPED, pods=(driver, pod("nvidia-driver-daemonset", node="n2")))
     (told,) = takeover.summary(there, [said(there)])
     assert told == "GPU Operator stopped; drivers adopted: 1 of 2; nodes: 1 Ours."
+
+
+def test_the_operators_namespaces_are_those_of_its_privileges_and_of_its_policy() -> None:
+    """Any user may label a pod, a DaemonSet or a Deployment as the operator's."""
+    privileged = [{"securityContext": {"privileged": True}}]
+    its_own, tenants = pod(PLUGIN), pod(PLUGIN)
+    its_own["spec"]["containers"] = privileged
+    tenants["metadata"]["namespace"] = "team"
+    metrics = pod("nvidia-dcgm")
+    metrics["metadata"]["namespace"] = "other"
+    metrics["spec"]["containers"] = privileged
+    policy = {**POLICY, "status": {"namespace": "policies"}}
+    found = takeover.namespaces([its_own, tenants, metrics], [policy, POLICY])
+    assert found == {"gpu-operator", "policies"}
+    assert takeover.within(found, [its_own, tenants]) == [its_own]
