@@ -175,6 +175,11 @@ def suffix_of(pod: Pod, pool: str) -> str:
     return min((suffix for suffix in suffixes_of(pod) if pool_of(suffix) == pool), default=pool)
 
 
+def asked_profile(pod: Pod, pool: str) -> str | None:
+    """The MIG profile that a stored pod asks for, in a pool of a mixed layout."""
+    return profile_of(suffix_of(pod, pool))
+
+
 def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:
     """Units of a pool that a stored pod needs; 0 where its quantities cannot be read.
 

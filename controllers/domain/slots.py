@@ -185,6 +185,11 @@ def named_devices(pod: Pod) -> tuple[str, ...]:
     return tuple(part for part in pod.metadata.annotations.get(names.DEVICES, "").split(",") if part)
 
 
+def named_nodes(pod: Pod) -> set[str]:
+    """The nodes of these cards: an inventoryID ends in the card's PCI address, which has no hyphen."""
+    return {name.rpartition("-")[0] for name in named_devices(pod)}
+
+
 def reported(cards: Iterable[GPUDevice]) -> Counter[tuple[str | None, str]]:
     """Slots that kubelet has reported, by node and uid of the pod: no node speaks for another one's pods."""
     told: Counter[tuple[str | None, str]] = Counter()

@@ -20,7 +20,7 @@ from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.node_fit import PodConstraints, node_fits
-from controllers.domain.request import profile_of, suffix_of, units_of
+from controllers.domain.request import asked_profile, units_of
 from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def pending_pod(pod: TenantPod, pool: str) -> PendingPod | None:
         units=units,
         devices=frozenset(named_devices(pod)),
         wants=PodConstraints.of(pod.spec),
-        profile=profile_of(suffix_of(pod, pool)),
+        profile=asked_profile(pod, pool),
     )
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.allocation import applied
 from controllers.domain.node_fit import Demand, PodConstraints, node_fits, unmet
-from controllers.domain.request import units_of
+from controllers.domain.request import asked_profile, units_of
 from controllers.domain.slots import slots_of
-from controllers.domain.verdict.pod import asked_profile
 from controllers.domain.wording import listed
 from controllers.explain.words import counted
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
+from controllers.domain.request import asked_profile
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
-from controllers.domain.verdict.pod import asked_by, asked_profile, cards_of, pod_verdict
+from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
 from controllers.domain.verdict.records import Kept
 from controllers.domain.verdict.summary import summarize
 from controllers.explain.records import SeenPod, Unreadable

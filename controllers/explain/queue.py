@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.queue.policy import policy_of
-from controllers.domain.request import profile_of, suffix_of, units_of
+from controllers.domain.request import asked_profile, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,7 +101,7 @@ def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
         namespace=meta.namespace or "",
         pod=meta.name,
         units=units_of(pod, pool),
-        profile=profile_of(suffix_of(pod, pool)),
+        profile=asked_profile(pod, pool),
         priority=pod.spec.priority or 0,
         since=meta.creation_timestamp,
         reason=reason,

@@ -16,7 +16,7 @@ from controllers.domain.position import positions
 from controllers.domain.queue.entry import Entries
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_of
-from controllers.domain.slots import named_devices
+from controllers.domain.slots import named_nodes
 from controllers.domain.taints import wanted
 from controllers.gpupool.caches import (
     BY_ASSIGNMENT,
@@ -218,8 +218,7 @@ class World(Caches):
         if pod is None or pod.node is None or pool is None:
             return None
         here = self._cards_of(pool.name, pod.node)
-        # An inventoryID ends in the card's PCI address, which has no hyphen.
-        elsewhere = {name.rpartition("-")[0] for name in named_devices(pod)} - {pod.node}
+        elsewhere = named_nodes(pod) - {pod.node}
         there = self._cards_of(pool.name, elsewhere.pop()) if len(elsewhere) == 1 else here
         return PodCards(pod, pool.name, here, there, applied(pool), is_new)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.slots import named_devices
+from controllers.domain.slots import named_devices, named_nodes
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Allocation, GPUDevice
@@ -33,5 +33,4 @@ def promise_outcome(card: GPUDevice, pod: Pod) -> Outcome | None:
         return None
     if card.status.inventory_id in named:
         return "card"
-    # An inventoryID ends in the card's PCI address, which has no hyphen.
-    return "node" if card.status.node_name in {name.rpartition("-")[0] for name in named} else "elsewhere"
+    return "node" if card.status.node_name in named_nodes(pod) else "elsewhere"
