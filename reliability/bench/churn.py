@@ -51,6 +51,8 @@ LARGE: Final = 8
 """Cards of the jobs whose waiting is compared."""
 WAITING_MAX: Final = 10_000
 """Pods of a namespace that may wait: none is refused for their number."""
+HOUR: Final = 3600.0
+"""Seconds that a job of which the trace's are a small copy runs: `queue.hold.after` is as much shorter as they are."""
 JOB: Final = "batch.kubernetes.io/job-name"
 
 
@@ -88,6 +90,7 @@ class _Churn:
         self._view, self._client, self._mode = view, view.client, mode
         self._arrivals, self._nodes = arrivals, sizes.churn_nodes
         self._of_job = {arrival.name: arrival for arrival in arrivals}
+        self._hold_after = QueueHold().after * sizes.churn_job / HOUR
         self._came: dict[str, float] = {}
         self._run = Run(sizes.churn_seconds, sizes.churn_warm_up, sizes.churn_nodes * CARDS)
         self._begin = time.monotonic()
@@ -99,7 +102,11 @@ class _Churn:
             await create_namespace(self._client, team, manager=MANAGER)
         spec = {
             "deviceAssignment": {"requireAnnotation": False},
-            "queue": {"onShortage": self._mode, "maxWaiting": WAITING_MAX},
+            "queue": {
+                "onShortage": self._mode,
+                "maxWaiting": WAITING_MAX,
+                "hold": {"after": f"{round(self._hold_after * 1000)}ms"},
+            },
         }
         await create_pool(self._client, POOL, manager=MANAGER, **spec)
         await slots_available(self._view, POOL, self._run.cards, progress)
@@ -148,7 +155,7 @@ class _Churn:
 
     async def _look(self) -> None:
         """Follow how many free cards could be had by a pod that waits."""
-        hold_after = QueueHold().after if self._mode == "Queue" else inf
+        hold_after = self._hold_after if self._mode == "Queue" else inf
         while (now := self.now()) < self._run.seconds:
             if now >= self._run.warm_up:
                 free = self._free()
