@@ -86,12 +86,13 @@ _known = lru_cache(maxsize=1024)(whole)
 
 def _asks(container: Container) -> dict[str, int]:
     """Suffixes (`suffix_for`) and units of one container; extended resources have limits equal to requests."""
-    requests, limits = container.resources.requests, container.resources.limits
-    merged = {**requests, **limits} if requests and limits else limits or requests
-    if not merged:
-        return {}
+    found: dict[str, int] = {}
     start = len(names.PREFIX)
-    return {key[start:]: _known(value) for key, value in merged.items() if key.startswith(names.PREFIX)}
+    for source in (container.resources.requests, container.resources.limits):
+        for key, value in source.items():
+            if key.startswith(names.PREFIX):
+                found[key[start:]] = _known(value)
+    return found
 
 
 def pools_named(spec: PodSpec) -> list[str]:
@@ -198,7 +199,11 @@ def lasting_of(pod: Pod, pool: str) -> int:
 
 
 def _of_pool(asked: Mapping[str, int], pool: str) -> int:
-    return sum(units for suffix, units in asked.items() if pool_of(suffix) == pool)
+    found = 0
+    for suffix, units in asked.items():
+        if suffix == pool or pool_of(suffix) == pool:
+            found += units
+    return found
 
 
 def needs(pod: Pod) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
     from controllers.domain.slots import NodeSlots
+    from controllers.explain.queue import NodeUse
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def computed(seen: QueueSeen) -> Queue:
 
 def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
     """One whose cards are reserved, and that is released next."""
-    return replace(waiter(pod, seen.pool.name, _reason(pod, "Waiting")), node=node, node_use="reserved")
+    return waiter(pod, seen.pool.name, _reason(pod, "Waiting"), node=node, node_use="reserved")
 
 
 def _placed(
@@ -144,13 +145,17 @@ def _placed(
         nodes = {member.key: placement.node for member, placement in found.placements}
         for member in each.entry.members:
             reason = _reason(pods[member.key], found.outcome) if is_open else CLOSED
-            placed = replace(waiter(pods[member.key], seen.pool.name, reason), position=at, ahead=ahead)
-            if member.key in nodes:
-                placed = replace(placed, node=nodes[member.key], node_use="free")
-            elif found.kept_nodes:
-                placed = replace(placed, node=", ".join(found.kept_nodes), node_use="kept")
-            yield placed
+            node, use = _node_of(found, nodes.get(member.key))
+            pod = pods[member.key]
+            yield waiter(pod, seen.pool.name, reason, position=at, ahead=ahead, node=node, node_use=use)
         ahead += 0 if found.outcome in PASSED else each.entry.units
+
+
+def _node_of(found: Decision, node: str | None) -> tuple[str | None, NodeUse | None]:
+    """The node on which a pod is served now, or those of which free slots are kept for it."""
+    if node is not None:
+        return node, "free"
+    return (", ".join(found.kept_nodes), "kept") if found.kept_nodes else (None, None)
 
 
 def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots], profile: str | None) -> tuple[Walk, dict[str, int]]:
