@@ -135,3 +135,6 @@ def test_the_operators_toolkit_is_seen_by_its_pid_file_while_its_process_lives(t
     assert not host.has_others_toolkit(), "another process has its number now"
     words.write_bytes(b"/work/nvidia-toolkit\0--flag\0")
     assert host.has_others_toolkit()
+
+    file.write_text("77" + " " * 1000)
+    assert not host.has_others_toolkit(), "no pid file is as long as that"
