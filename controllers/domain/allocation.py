@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.gpupool import AllocationSpec, MIGShare, MpsShares, TimeSlice
 from controllers.domain import mig
-from controllers.domain.request import suffix_for
+from controllers.domain.request import suffixes_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def profiles_of(allocation: AllocationSpec) -> Mapping[str, int]:
 
 def suffixes(pool: str, allocation: AllocationSpec) -> tuple[str, ...]:
     """What stands after `gpu.deckhouse.io/` in each resource under which a pool's cards are offered."""
-    return tuple(suffix_for(pool, profile) for profile in offered_profiles(allocation))
+    return suffixes_for(pool, profiles_of(allocation))
 
 
 def offered_profiles(allocation: AllocationSpec) -> tuple[str | None, ...]:

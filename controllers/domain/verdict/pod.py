@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
-from controllers.domain.request import asked_profile, suffix_for, units_of
+from controllers.domain.request import asked_of, suffix_for
 from controllers.domain.slots import named_devices
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> Asked:
     """What a stored pod asks of a pool. `tolerated`: what the pool's pods tolerate; it gets that with its cards."""
     request = pod.metadata.annotations.get(names.REQUEST_ID, "")
-    return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request, asked_profile(pod, pool))
+    wanted = asked_of(pod, pool)
+    return Asked(wanted.units, PodConstraints.of(pod.spec, tolerated), request, wanted.profile)
 
 
 def cards_of(
