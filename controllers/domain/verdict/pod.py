@@ -9,6 +9,7 @@ from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
 from controllers.domain.request import asked_of, suffix_for
 from controllers.domain.slots import named_devices
+from controllers.domain.verdict.card_reason import refused_by
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
 from controllers.domain.verdict.records import Asked, PodVerdict
@@ -62,8 +63,9 @@ def pod_verdict(
     holders = (
         _holders(seen.bound) if any(_is_unreported(card) for place in cards.values() for card in place.cards) else {}
     )
-    found = card_verdicts(cards, asked, holders, since, now)
-    summary = summarize(cards, asked, now)
+    refused = {name: refused_by(place, asked.constraints) for name, place in cards.items()}
+    found = card_verdicts(cards, asked, holders, since, now, refused=refused)
+    summary = summarize(cards, asked, now, {name for name, why in refused.items() if not why})
     resource = names.resource_name(suffix_for(seen.pool.name, asked.profile))
     return PodVerdict(seen.pool.name, resource, asked.units, tuple(nodes), found, summary)
 
