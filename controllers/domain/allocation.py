@@ -114,10 +114,10 @@ def is_shared(allocation: AllocationSpec) -> bool:
 def explain_mig_mismatch(pool: GPUPool, device: GPUDevice) -> str | None:
     """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
     found = divided(device, pool.spec.allocation)
-    return str(found) if isinstance(found, mig.Misfit) else None
+    return found if isinstance(found, str) else None
 
 
-def divided(device: GPUDevice | None, allocation: AllocationSpec) -> mig.CardLayout | mig.Misfit | None:
+def divided(device: GPUDevice | None, allocation: AllocationSpec) -> mig.CardLayout | str | None:
     """How a card is to be divided in mode MIG, or why it cannot be; None in other modes, and where it is not known."""
     asked = division_of(allocation)
     card = mig.card_of(device) if device is not None and asked is not None else None
