@@ -17,6 +17,7 @@ import yaml
 from controllers.api import foreign, names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
+from controllers.explain import manifests
 from controllers.explain import takeover as maps
 from controllers.explain.faults import UsageError
 from controllers.explain.table import Cell
@@ -24,6 +25,7 @@ from controllers.runtime.client import MERGE
 from controllers.runtime.errors import AlreadyExists, NotFound
 from kubectl_gpu import output
 from kubectl_gpu.cluster import MANAGER
+from kubectl_gpu.files import text_of
 from kubectl_gpu.takeover_nodes import switched, untaint
 from kubectl_gpu.takeover_reads import Reads
 from kubectl_gpu.takeover_toolkits import remove_toolkits
@@ -108,11 +110,13 @@ def _save(there: maps.OperatorState, filename: str | None) -> None:
 
 def _items(filename: str) -> list[dict[str, Any]]:
     """What `begin` saved; raises UsageError."""
+    items = manifests.documents(text_of(filename), filename)
     try:
-        items = yaml.safe_load(Path(filename).read_text(encoding="utf-8"))["items"]
-        return [one for one in items if _is_saved(one)]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
+        if items and all(map(_is_saved, items)):
+            return items
+    except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{filename} is not what `begin` saved: {error}") from error
+    raise UsageError(f"{filename} is not what `begin` saved: it does not say how everything was.")
 
 
 def _is_saved(item: dict[str, Any]) -> bool:
