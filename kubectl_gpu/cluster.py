@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -16,7 +16,7 @@ from controllers.explain.faults import UsageError, describe_fault
 from controllers.explain.records import Unreadable
 from controllers.explain.words import meant
 from controllers.runtime.client import JSON_PATCH, MERGE, Client
-from controllers.runtime.errors import RuntimeFault
+from controllers.runtime.errors import NotFound, RuntimeFault
 from controllers.runtime.library import config
 from controllers.runtime.readers import REVIEW
 
@@ -130,6 +130,24 @@ class Cluster:
         meta = body["metadata"]
         verb, path = ("POST", resource.path()) if is_new else ("PUT", resource.path(name=meta["name"]))
         return self._parsed(await self._client.request(verb, path, query=query, body=body))
+
+    async def create(self, resource: Resource, body: Mapping[str, Any]) -> None:
+        """Create the object, whatever fields of it the API server knows; raises AlreadyExists."""
+        meta = body["metadata"]
+        await self._client.create(resource, body, meta.get("namespace"), manager=MANAGER)
+
+    async def merge(self, resource: Resource, raw: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+        """Carry out a merge patch on an object that was read; conditional on what its metadata names."""
+        meta = raw["metadata"]
+        await self._client.merge(resource, meta["name"], body, manager=MANAGER, namespace=meta.get("namespace"))
+
+    async def delete(self, resource: Resource, raw: Mapping[str, Any], *, orphan: bool = False) -> None:
+        """Delete exactly the object that was read, where it is still there; with `orphan` not what it owns."""
+        meta = raw["metadata"]
+        with suppress(NotFound):
+            await self._client.delete(
+                resource, meta["name"], meta.get("namespace"), uid=meta["uid"], resource_version=None, orphan=orphan
+            )
 
     async def json_patch(
         self, resource: Resource, obj: KubeObject, operations: Sequence[Mapping[str, Any]], *, dry_run: bool
