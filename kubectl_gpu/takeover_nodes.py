@@ -32,7 +32,7 @@ async def switched(cluster: Cluster, reads: Reads, name: str, limit: float) -> f
     await _taint(cluster, name, on=True)
     try:
         (found,) = await reads.nodes((name,))
-        if found.word != "Ready" or await reads.users(name):
+        if found.word != "Ready":
             return None
         began = time.monotonic()
         await remove(cluster, found.others)
