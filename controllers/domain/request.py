@@ -19,7 +19,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.quantities import LONGEST, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from controllers.api.kube import Container, Pod, PodSpec
 
@@ -47,6 +47,11 @@ def suffix_for(pool: str, profile: str | None = None) -> str:
     A pool's name has no dot, so the first one ends it; a resource's name has no plus sign: `mixed.1g.10gb.me`.
     """
     return pool if profile is None else f"{pool}.{profile.replace('+', '.')}"
+
+
+def suffixes_for(pool: str, profiles: Iterable[str | None]) -> tuple[str, ...]:
+    """The suffix of each resource of a pool: one for each profile of its mixed layout, else the pool's name."""
+    return tuple(suffix_for(pool, profile) for profile in profiles) or (pool,)
 
 
 def pool_of(suffix: str) -> str:
@@ -93,12 +98,6 @@ def _asks(container: Container) -> dict[str, int]:
             if key.startswith(names.PREFIX):
                 found[key[start:]] = _known(value)
     return found
-
-
-def pools_named(spec: PodSpec) -> list[str]:
-    """Every pool that the pod names, also with quantity 0; raises ValueError."""
-    containers = (*spec.init_containers, *spec.containers)
-    return sorted({pool_of(suffix) for container in containers for suffix in _asks(container)})
 
 
 def effective(spec: PodSpec) -> dict[str, int]:
@@ -162,23 +161,16 @@ def pools_of(pod: Pod) -> frozenset[str]:
 
 def suffixes_of(pod: Pod) -> dict[str, int]:
     """Units by suffix (`suffix_for`) that a stored pod needs; none where its quantities cannot be read."""
-    spec = pod.spec
     try:
-        if not spec.init_containers and len(spec.containers) == 1:  # nearly all
-            return {suffix: units for suffix, units in _asks(spec.containers[0]).items() if units > 0}
-        return effective(spec)
+        return effective(pod.spec)
     except ValueError:
         return {}
 
 
-def suffix_of(pod: Pod, pool: str) -> str:
-    """The suffix of a pool's resource that a stored pod asks for; the pool's name where it asks for none."""
-    return min((suffix for suffix in suffixes_of(pod) if pool_of(suffix) == pool), default=pool)
-
-
-def asked_profile(pod: Pod, pool: str) -> str | None:
-    """The MIG profile that a stored pod asks for, in a pool of a mixed layout."""
-    return profile_of(suffix_of(pod, pool))
+def asked_of(pod: Pod, pool: str) -> PoolRequest:
+    """What a stored pod asks of a pool; no units where it asks for none, or its quantities cannot be read."""
+    asked = {suffix: units for suffix, units in suffixes_of(pod).items() if pool_of(suffix) == pool}
+    return PoolRequest(pool, sum(asked.values()), profile_of(min(asked, default=pool)))
 
 
 def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.queue.policy import policy_of
-from controllers.domain.request import asked_profile, units_of
+from controllers.domain.request import asked_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,12 +105,12 @@ def waiter(
     node_use: NodeUse | None = None,
 ) -> Waiter:
     """A queued pod. The place, the slots ahead, and the node are as in `Waiter`."""
-    meta = pod.metadata
+    meta, wanted = pod.metadata, asked_of(pod, pool)
     return Waiter(
         namespace=meta.namespace or "",
         pod=meta.name,
-        units=units_of(pod, pool),
-        profile=asked_profile(pod, pool),
+        units=wanted.units,
+        profile=wanted.profile,
         priority=pod.spec.priority or 0,
         since=meta.creation_timestamp,
         reason=reason,
