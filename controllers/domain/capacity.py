@@ -15,10 +15,10 @@ LOW_SHARE = 0.1
 
 
 def capacity(
-    nodes: Iterable[NodeSlots], allocation: AllocationSpec, profiles: Mapping[str, Iterable[NodeSlots]]
+    nodes: Iterable[NodeSlots], allocation: AllocationSpec, profiles: Mapping[str, Iterable[NodeSlots]] | None = None
 ) -> Capacity:
     """Add the nodes up. `profiles`: their slots of each profile, in a mixed layout."""
-    apart = tuple(ProfileCapacity(profile=profile, **_sums(slots)) for profile, slots in profiles.items())
+    apart = tuple(ProfileCapacity(profile=profile, **_sums(slots)) for profile, slots in (profiles or {}).items())
     return Capacity(unit=UNIT_OF_MODE[allocation.mode], **_sums(nodes), profiles=apart)
 
 
