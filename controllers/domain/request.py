@@ -161,8 +161,13 @@ def pools_of(pod: Pod) -> frozenset[str]:
 
 def suffixes_of(pod: Pod) -> dict[str, int]:
     """Units by suffix (`suffix_for`) that a stored pod needs; none where its quantities cannot be read."""
+    return {suffix: units for suffix, units in _stored(pod).items() if units > 0}
+
+
+def _stored(pod: Pod) -> dict[str, int]:
+    """The same, with those of which it names none: the sum is the same, and a pool has thousands of pods."""
     try:
-        return effective(pod.spec)
+        return at_once(pod.spec, _asks)
     except ValueError:
         return {}
 
@@ -178,7 +183,7 @@ def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:
 
     `profile`: of this one alone, in a mixed layout; else of whichever.
     """
-    asked = suffixes_of(pod)
+    asked = _stored(pod)
     return _of_pool(asked, pool) if profile is None else asked.get(suffix_for(pool, profile), 0)
 
 
