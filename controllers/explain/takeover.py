@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controllers.api import foreign, names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.domain.approval import is_ignored
 from controllers.domain.wording import listed
 from controllers.explain.table import Column
 from controllers.explain.words import counted
@@ -126,14 +127,10 @@ def _missing(inventory: GPUNodeInventory, devices: Sequence[GPUDevice]) -> str:
     """What of the module is not there yet, so that nobody would offer the cards; empty where nothing is missing."""
     if not is_true(inventory.status.conditions, READY_FOR_POOLING):
         return f"it is not ReadyForPooling: kubectl gpu explain node {inventory.name}"
-    outside = sorted(card.name for card in devices if card.status.pool_ref is None and not _is_ignored(card))
+    outside = sorted(card.name for card in devices if card.status.pool_ref is None and not is_ignored(card.metadata))
     if outside:
         return f"{counted(len(outside), 'card')} in no pool: kubectl gpu assign --node {inventory.name} <pool>"
     return ""
-
-
-def _is_ignored(card: GPUDevice) -> bool:
-    return "true" in (card.metadata.labels.get(names.LABEL_IGNORE), card.metadata.annotations.get(names.LABEL_IGNORE))
 
 
 def asks_for_theirs(pod: Json) -> bool:
