@@ -24,7 +24,6 @@ Word = Literal["Theirs", "Busy", "Waiting", "Ready", "Ours"]
 """Of a node: the operator still keeps its pods; pods have cards by its plugin; something of ours is missing; it can go
 over now; its cards are offered by the module alone."""
 COLUMNS: Final = (Column("NODE"), Column("STATE"), Column("WHAT IS LEFT"))
-GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def asks_for_theirs(pod: Json) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"].get("containers", ())]
     asked = (one.get("resources") or {} for one in containers)
     keys = (key for one in asked for part in ("limits", "requests") for key in one.get(part) or {})
-    return any(key.startswith(GPU_RESOURCES) for key in keys)
+    return any(map(foreign.is_plugins, keys))
 
 
 def saved(there: OperatorState) -> Json:

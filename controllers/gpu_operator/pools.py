@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
+from controllers.api.foreign import CARD, MIG
 from controllers.api.resources import GPUPOOL
 from controllers.domain.mig import read_parted
 from controllers.domain.request import suffix_for
 from controllers.gpu_operator.mig_parted import allocation, refusal
 from controllers.gpu_operator.reasons import CLUSTER_POLICY
-from controllers.gpu_operator.sharing import CARD, Sharing, sharing
+from controllers.gpu_operator.sharing import Sharing, sharing
 from controllers.gpu_operator.source import BUILT_IN, Source
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _asked(one: PartedLayout, way: Mapping[str, Any], strategy: str) -> list[tup
         return [(CARD, None)]
     is_mixed = "migLayout" in way
     return [
-        (CARD if strategy == "single" else f"nvidia.com/mig-{profile.replace('+', '.')}", profile if is_mixed else None)
+        (CARD if strategy == "single" else f"{MIG}{profile.replace('+', '.')}", profile if is_mixed else None)
         for profile in one.profiles
     ]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
+from controllers.api.foreign import CARD
 from controllers.api.gpudevice import SLOTS_MAX
 from controllers.api.gpupool import EQUAL, MPS_CLIENTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CARD: Final = "nvidia.com/gpu"
 SHARED: Final = ".shared"
 """What the plugin puts behind a resource's name where the configuration says `renameByDefault`."""
 Strategy = Literal["TimeSlice", "MPS"]
