@@ -86,18 +86,6 @@ def within(those: set[str], found: Iterable[Json]) -> list[Json]:
     return [one for one in found if one["metadata"].get("namespace") in those]
 
 
-def objections(nodes: Iterable[Node]) -> list[str]:
-    """Why the operator must not be stopped now: it is amid an upgrade of drivers."""
-    found: list[str] = []
-    for node in nodes:
-        if foreign.is_upgrading(node.metadata.labels):
-            state = node.metadata.labels[foreign.UPGRADE_STATE]
-            found.append(f"node {node.name}: the operator is upgrading its driver ({state})")
-        if foreign.waits_to_load(node.metadata.annotations):
-            found.append(f"node {node.name}: a driver waits there for the operator to drain the node")
-    return found
-
-
 def state_of(
     there: OperatorState,
     inventory: GPUNodeInventory,
