@@ -75,7 +75,7 @@ def _print(made: Imported, found: list[str], form: str) -> None:
         report = {"objects": made.objects, "remarks": remarks, "resources": mapped, "preconditions": found}
         output.structured(report, "json")
         return
-    output.structured({"apiVersion": "v1", "kind": "List", "items": made.objects}, form)
+    output.objects(made.objects, form)
     _warn(made, found)
 
 

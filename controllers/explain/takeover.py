@@ -9,6 +9,7 @@ from controllers.api import foreign, names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.domain.approval import is_ignored
 from controllers.domain.wording import listed
+from controllers.explain import manifests
 from controllers.explain.table import Column
 from controllers.explain.words import counted
 
@@ -132,9 +133,7 @@ def asks_for_theirs(pod: Json) -> bool:
 
 def saved(there: OperatorState) -> Json:
     """What the way back needs, as a List: the operator's Deployments as they are, its policies without what ages."""
-    policies = [_bare(one) for one in there.policies]
-    scales = [_bare(one) for one in there.deployments]
-    return {"apiVersion": "v1", "kind": "List", "items": [*scales, *policies]}
+    return manifests.as_list(_bare(one) for one in (*there.deployments, *there.policies))
 
 
 def has_all(items: Iterable[Json], there: OperatorState) -> bool:
