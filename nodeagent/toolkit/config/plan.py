@@ -65,13 +65,26 @@ def install(node: Node) -> Plan:
         raise Refused(f"{node.main} disables containerd's CRI plugin, so kubelet cannot be served by it: enable it")
     if effective.version(node.effective) > effective.NEWEST:
         raise Refused(f"containerd's configuration has a version above {effective.NEWEST}: add the handlers by hand")
-    known = effective.handlers(node.effective)
-    foreign = known.get("nvidia", "")
-    if "nvidia" in known and dirname(foreign) != FOLDER:
-        if basename(foreign) != PROGRAM:
-            raise Refused(f"a handler nvidia runs {foreign or 'runc'!r}: rename it, or make it run {PROGRAM}")
+    if foreign := somebody_elses(effective.handlers(node.effective), "'runc'"):
         return Plan(tuple(_removals(node)), foreign=foreign)
     return _deckhouse(node) if node.deckhouse else _own(node)
+
+
+def somebody_elses(known: Mapping[str, str], nameless: str) -> str:
+    """The program of a handler `nvidia` that is not ours; empty where there is none. Raises Refused as `of_nvidia`.
+
+    `known`: the program of each handler by its name; `nameless`: what runs where a handler names none.
+    """
+    program = known.get("nvidia")
+    return "" if program is None or dirname(program) == FOLDER else of_nvidia(program, nameless)
+
+
+def of_nvidia(program: str, nameless: str = "") -> str:
+    """The program of somebody else's handler `nvidia`; raises Refused where it is not NVIDIA's runtime."""
+    if basename(program) != PROGRAM:
+        told = repr(program) if program else nameless
+        raise Refused(f"a handler nvidia runs {told}: rename it, or make it run {PROGRAM}")
+    return program
 
 
 def remove(node: Node) -> Plan:
