@@ -30,7 +30,8 @@ from controllers.api.runtime_state import (
 )
 from nodeagent.toolkit import metrics
 from nodeagent.toolkit.config import plan
-from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
+from nodeagent.toolkit.config.plan import ByHand, Refused
+from nodeagent.toolkit.config.sources import FORMER
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.kinds import choice

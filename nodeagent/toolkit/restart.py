@@ -17,7 +17,7 @@ import structlog
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.toolkit.config import marks
 from nodeagent.toolkit.config.effective import Handler, table
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, somebody_elses
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, Refused, somebody_elses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

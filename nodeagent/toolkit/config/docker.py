@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.toolkit.config.effective import Handler
 from nodeagent.toolkit.config.marks import Unforeseen
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, of_nvidia
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, Refused, of_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

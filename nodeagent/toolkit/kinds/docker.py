@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from nodeagent.toolkit import kubelet, local_http
 from nodeagent.toolkit.config import docker
 from nodeagent.toolkit.config.docker import MAIN, DockerNode
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.kinds.base import Kind, missing, printed
 from nodeagent.toolkit.restart import reload_by_signal
