@@ -23,10 +23,10 @@ from controllers.api.runtime_state import AWAITING_TOOLKIT as TOOLKIT
 from controllers.api.runtime_state import READY, REFUSED, REVERTED, SILENT
 from nodeagent.toolkit import cri, inside
 from nodeagent.toolkit.config import containerd, effective, marks, plan, sources
-from nodeagent.toolkit.disk import STATE
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
 from nodeagent.toolkit.state import State
+from nodeagent.toolkit.way_back import STATE
 from sim.module.install import ROOT
 from sim.realnode import distribution
 from sim.realnode.needs import missing

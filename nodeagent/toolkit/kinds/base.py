@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
+    from nodeagent.toolkit.way_back import WayBack
 
 PRINT_SECONDS: Final = 30.0
 

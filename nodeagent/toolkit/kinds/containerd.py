@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 MADE: Final = ("/var/lib/rancher/", "/var/lib/k0s/", "/run/k0s/", "/etc/k0s/", "/var/snap/", "/run/docker/")
 BASHIBLE: Final = "/var/lib/bashible"

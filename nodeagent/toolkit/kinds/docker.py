@@ -20,8 +20,8 @@ from nodeagent.toolkit.restart import reload_by_signal
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 API: Final = "/run/docker.sock"
 VALIDATES_FROM: Final = 23

@@ -17,8 +17,8 @@ from nodeagent.toolkit.kinds.base import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 
 @dataclass(frozen=True, slots=True)
