@@ -38,7 +38,7 @@ class BudgetSpentError(Exception):
 
 
 class Budgets:
-    """Who has how much left."""
+    """The budgets of all viewers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Make one in which all budgets are full; `clock` in seconds."""
@@ -47,7 +47,7 @@ class Budgets:
         self._missing: dict[tuple[str, str], tuple[float, float]] = {}
 
     def of(self, viewer: Viewer) -> Budget:
-        """A viewer's."""
+        """The budget of one viewer."""
         return Budget(self, viewer.who)
 
     def missing(self, who: tuple[str, str]) -> float:
@@ -68,7 +68,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is left to one viewer."""
+    """The budget of one viewer: what is left of it."""
 
     budgets: Budgets
     who: tuple[str, str]

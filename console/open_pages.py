@@ -22,7 +22,7 @@ class TooManyPagesError(Exception):
 
 
 class OpenPages:
-    """Who has how many pages open."""
+    """Counts the open pages of each viewer."""
 
     def __init__(self) -> None:
         """Make one with no page open."""

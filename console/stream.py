@@ -36,7 +36,7 @@ UNAUTHORIZED: Final = 401
 
 
 class Reader:
-    """One connection."""
+    """The reader of one page, at the end of a connection."""
 
     def __init__(self, response: web.StreamResponse, feed: Feed, position: str) -> None:
         """`position`: the id of the last event that the reader has."""

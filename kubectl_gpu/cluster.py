@@ -48,11 +48,11 @@ class Cluster:
 
     @property
     def client(self) -> Client:
-        """What it asks."""
+        """The client that it asks by."""
         return self._client
 
     async def get(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T]:
-        """One object."""
+        """One object of a kind, by its name."""
         raw = self._parsed(await self._client.get(resource, name, namespace))
         return Found(raw, _read(cls, raw))
 

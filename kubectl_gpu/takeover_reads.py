@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Reads:
-    """Lists of the API server, made anew each time: between two steps everything may have changed."""
+    """Reads of a takeover, made anew each time: between two steps everything may have changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Read from this cluster."""

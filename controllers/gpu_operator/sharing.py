@@ -23,7 +23,7 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {"mps": "MPS", "timeSlicing": "Time
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What one configuration makes of a card."""
+    """How a card is shared under one configuration of the plugin."""
 
     strategy: Strategy | None = None
     """None: a card is one unit."""

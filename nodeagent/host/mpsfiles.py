@@ -38,7 +38,7 @@ UNREAD: Final = "the MPS role has yet to read what is wanted of the card"
 
 @dataclass(frozen=True, slots=True)
 class WantedDaemon:
-    """What the daemon of one card is to be like."""
+    """The settings that a pool wants of the daemon of one card."""
 
     version: str
     """Of the settings, as `published.configVersion` has it."""
@@ -53,7 +53,7 @@ class WantedDaemon:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What has come of it."""
+    """The state of one card's daemon, as the role tells it."""
 
     phase: Phase
     version: str = ""
@@ -68,7 +68,7 @@ class DaemonState:
 
 @dataclass(frozen=True, slots=True)
 class DesiredDaemons:
-    """What is wanted, as it was written."""
+    """The wish that the plugin wrote: the daemons of a pool's cards."""
 
     number: int = 0
     """One more with each change."""
@@ -80,7 +80,7 @@ class DesiredDaemons:
 
 @dataclass(frozen=True, slots=True)
 class RoleState:
-    """What the state file has."""
+    """The state file of the role: the daemons, and the wish that they follow."""
 
     number: int = 0
     """Of the last wish that the role goes by."""
@@ -90,7 +90,7 @@ class RoleState:
 
 @dataclass(frozen=True, slots=True)
 class Daemons:
-    """What the role of a pool says of its cards."""
+    """The daemons of a pool's cards, as far as the role's word is believed."""
 
     alive: bool = False
     """Whether the role lives."""

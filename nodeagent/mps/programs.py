@@ -56,7 +56,7 @@ class Daemon(Protocol):
 
 
 class Tools(Protocol):
-    """What is done on the node; all raise Failed."""
+    """What the supervisor does to cards and daemons of the node; all raise Failed."""
 
     def facts(self, uuid: str) -> CardFacts:
         """Compute mode and memory of a card."""
@@ -75,7 +75,7 @@ class Tools(Protocol):
 
 
 class Programs:
-    """The real ones."""
+    """NVIDIA's programs, each run as a process."""
 
     def __init__(self, control: str, smi: str, deadline: float) -> None:
         """Prepare; `deadline`: seconds that one question may take."""

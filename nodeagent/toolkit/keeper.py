@@ -52,7 +52,7 @@ PROGRAMS: Final = tuple(f"{plan.FOLDER}/{file}" for file in plan.HANDLERS.values
 
 @dataclass
 class Keeper:
-    """One node's keeper; one thread at a time."""
+    """Keeps the configuration of one node's container runtime; one thread at a time."""
 
     host: Host
     timeouts: Timeouts = field(default_factory=Timeouts)

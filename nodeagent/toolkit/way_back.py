@@ -69,7 +69,7 @@ class WayBack:
         return self._path("way-back.json").exists()
 
     def proved(self) -> None:
-        """What was changed stays."""
+        """Keep what was changed: the backup goes."""
         disk.remove(self._path("way-back.json"))
 
     def go(self) -> bool:
@@ -101,7 +101,7 @@ class WayBack:
         self._write("refused.json", {what: why})
 
     def forget(self) -> None:
-        """What was refused is no longer so."""
+        """Forget what was refused: it may be tried again."""
         if self._path("refused.json").exists():
             disk.remove(self._path("refused.json"))
 

@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do."""
+    """Changes of files, and the handlers with which the runtime is to run then."""
 
     changes: tuple[Change, ...] = ()
     handlers: tuple[Handler, ...] = ()
@@ -43,7 +43,7 @@ class Plan:
 
 
 class Refused(Exception):
-    """What is found is not what can be worked with; says what, and what a person may do."""
+    """The node cannot be worked with as it is; the text says why, and what a person may do."""
 
 
 class ByHand(Refused):

@@ -64,7 +64,7 @@ class Rancher(Kind):
         return Plan()
 
     def prove(self, server: Server, node: RancherNode, done: Plan, back: WayBack) -> None:
-        """Nothing is changed."""
+        """Raise nothing: no file is changed."""
 
     def runs_with(self, done: Plan) -> bool:
         """By the settings that CRI's Status tells."""
