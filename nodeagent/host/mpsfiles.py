@@ -10,15 +10,13 @@ not believed, and a card that the state does not name has no daemon, and gets no
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from controllers.api.names import MPS_ROOT
-from nodeagent.host import jsonfile
+from nodeagent.host import jsonfile, lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,29 +113,13 @@ def folder(root: Path, pool: str) -> Path:
 
 def is_alive(path: Path) -> bool:
     """Whether some process has the lock in a pool's folder."""
-    try:
-        fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return lockfile.is_taken(path / LOCK)
 
 
 def claim(path: Path) -> int | None:
     """Take the lock in a pool's folder; the descriptor that has it, or None where another process does."""
     path.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return lockfile.take(path / LOCK)
 
 
 def read_desired(path: Path) -> DesiredDaemons | None:
