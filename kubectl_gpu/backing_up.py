@@ -12,7 +12,6 @@ from controllers.api.names import MODULE
 from controllers.api.record import adapter
 from controllers.explain import backup as kept
 from controllers.explain.words import counted
-from controllers.runtime.errors import NotFound
 from kubectl_gpu import exporting, output, writing
 from kubectl_gpu.files import text_of
 from kubectl_gpu.terminal import print_lines, warn
@@ -42,10 +41,8 @@ async def backup(cluster: Cluster, args: argparse.Namespace) -> int:
 
 async def _settings(cluster: Cluster) -> list[dict[str, Any]]:
     """The module's ModuleConfig; none where nobody made one."""
-    try:
-        return [(await cluster.get(resources.MODULECONFIG, KubeObject, MODULE)).raw]
-    except NotFound:
-        return []
+    found = await cluster.find(resources.MODULECONFIG, KubeObject, MODULE)
+    return [] if found is None else [found.raw]
 
 
 async def restore(cluster: Cluster, args: argparse.Namespace) -> int:
