@@ -105,7 +105,7 @@ class OwnAccess:
         return self._rights
 
     def client(self, request: web.Request) -> Client:
-        """The person's own."""
+        """The client of the person who opened the console."""
         del request
         return self._client
 

@@ -33,7 +33,7 @@ class NotAWishError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Cards that belong into a pool."""
+    """A request to assign cards to a pool."""
 
     cards: Mapping[str, str]
     """By the names of the GPUDevices, the uid of the one that was looked at; empty where the viewer saw none."""

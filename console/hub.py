@@ -23,8 +23,8 @@ from console.sight import Sight
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from console.budgets import Budget
     from console.feed import Feed
-    from console.purses import Purse
     from console.records import Row, Rows, Seen, View
     from console.rights import Rights
 
@@ -78,8 +78,8 @@ class Hub:
         """Changes that were made known so far."""
 
     @asynccontextmanager
-    async def reading(self, rights: Rights, view: str, params: Params, purse: Purse) -> AsyncIterator[Channel]:
-        """The channel of a page, filled, for as long as somebody reads it; the first who does pays with `purse`."""
+    async def reading(self, rights: Rights, view: str, params: Params, budget: Budget) -> AsyncIterator[Channel]:
+        """The channel of a page, filled, for as long as somebody reads it; the first who does pays with `budget`."""
         key = (self._needed(rights, view), view, params)
         sight = self._sight(key[0])
         await sight.prepare()
@@ -88,7 +88,7 @@ class Hub:
             channel = self._channels[key] = Channel()
             self._makers[key] = self.views[view].open()
         if not channel.readers:
-            purse.pay(lambda: self._fill(key, channel, sight.seen()))
+            budget.pay(lambda: self._fill(key, channel, sight.seen()))
         channel.readers += 1
         try:
             yield channel
@@ -97,12 +97,12 @@ class Hub:
             channel.left = self._clock()
             self._bound()
 
-    async def rows(self, rights: Rights, view: str, params: Params, purse: Purse) -> Mapping[str, Row]:
-        """The rows of a page, once, for what they cost; raises EmptyPurseError and what the page raises."""
+    async def rows(self, rights: Rights, view: str, params: Params, budget: Budget) -> Mapping[str, Row]:
+        """The rows of a page, once, for what they cost; raises BudgetSpentError and what the page raises."""
         sight = self._sight(self._needed(rights, view))
         await sight.prepare()
-        purse.check()  # here, since of many requests at once each has come this far
-        return purse.pay(lambda: self.views[view].rows(sight.seen(), dict(params), self._wall()))
+        budget.check()  # here, since of many requests at once each has come this far
+        return budget.pay(lambda: self.views[view].rows(sight.seen(), dict(params), self._wall()))
 
     async def run(self) -> None:
         """Compute what is read, for ever."""

@@ -34,7 +34,7 @@ class Anything:
 
 
 class _Node:
-    """The word of one node."""
+    """The namespaces that one node's cards name."""
 
     __slots__ = ("at", "believed", "left", "named", "waiting")
 
@@ -71,7 +71,7 @@ class Namespaces:
 
     @property
     def known(self) -> frozenset[str]:
-        """Those to ask about."""
+        """The namespaces to ask about."""
         if self._known is None:
             self._known = frozenset(name for of in (self._of_pods, self._of_nodes) for name in of if name)
         return self._known

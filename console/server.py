@@ -24,10 +24,10 @@ from aiohttp import web
 
 from console import confirming, files, stream
 from console.access import OwnAccess, bearer
+from console.budgets import Budgets, BudgetSpentError
 from console.guard import answered, guard, refused
 from console.hub import failure
-from console.purses import EmptyPurseError, Purses
-from console.seats import NoSeatError, Seats
+from console.open_pages import OpenPages, TooManyPagesError
 from console.viewers import NotAskedError, UnknownViewerError
 from controllers.api.resources import GPUDEVICE
 from controllers.runtime.errors import ConfigurationError
@@ -65,7 +65,7 @@ class Server:
         self._feed, self._hub, self._access, self._cluster = feed, hub, access, address_of
         self._hosts = {host.lower() for host in hosts}
         self._files = files.read()
-        self._seats, self._purses = Seats(), Purses()
+        self._open_pages, self._budgets = OpenPages(), Budgets()
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -145,8 +145,8 @@ class Server:
     async def _rows(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.Response:
         view, params = self._page(request)
         try:
-            rows = await self._hub.rows(rights, view, params, self._purses.of(viewer))
-        except EmptyPurseError:
+            rows = await self._hub.rows(rights, view, params, self._budgets.of(viewer))
+        except BudgetSpentError:
             raise
         except Exception as error:  # said as the stream says it
             log.exception("a page failed", view=view, params=dict(params))
@@ -154,11 +154,11 @@ class Server:
         return _json({"rows": rows, "order": list(rows)} | self._age())
 
     async def _events(self, request: web.Request, viewer: Viewer, rights: Rights) -> web.StreamResponse:
-        page, purse = self._page(request), self._purses.of(viewer)
-        purse.check()
-        with self._seats.taken(viewer):
+        page, budget = self._page(request), self._budgets.of(viewer)
+        budget.check()
+        with self._open_pages.opened(viewer):
             return await stream.serve(
-                request, self._access, self._hub, self._feed, rights=rights, page=page, purse=purse
+                request, self._access, self._hub, self._feed, rights=rights, page=page, budget=budget
             )
 
     async def _confirm(self, request: web.Request, _: Viewer, rights: Rights) -> web.Response:
@@ -198,9 +198,9 @@ async def _failing(request: web.Request, handler: Any) -> web.StreamResponse:
         return refused(401, str(error))
     except NotAskedError as error:
         return refused(503, str(error))
-    except NoSeatError as error:
+    except TooManyPagesError as error:
         return refused(429, str(error))
-    except EmptyPurseError as error:
+    except BudgetSpentError as error:
         response = refused(429, str(error))
         response.headers["Retry-After"] = str(error.seconds)
     except web.HTTPException as error:

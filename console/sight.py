@@ -25,7 +25,7 @@ PORTION: Final = 256
 
 
 class Sight:
-    """One set of rights over the feed."""
+    """The cluster as viewers of the same rights may see it."""
 
     def __init__(self, feed: Feed, rights: Rights, redactions: Redactions) -> None:
         self._feed, self.rights, self._redactions = feed, rights, redactions

@@ -20,10 +20,10 @@ from controllers.domain.clock import stamp
 
 if TYPE_CHECKING:
     from console.access import Access
+    from console.budgets import Budget
     from console.channel import Channel
     from console.feed import Feed
     from console.hub import Hub, Params
-    from console.purses import Purse
     from console.rights import Rights
 
 AGAIN: Final = 30.0
@@ -36,7 +36,7 @@ UNAUTHORIZED: Final = 401
 
 
 class Reader:
-    """One connection."""
+    """The reader of one page, at the end of a connection."""
 
     def __init__(self, response: web.StreamResponse, feed: Feed, position: str) -> None:
         """`position`: the id of the last event that the reader has."""
@@ -95,7 +95,7 @@ async def serve(
     *,
     rights: Rights,
     page: tuple[str, Params],
-    purse: Purse,
+    budget: Budget,
 ) -> web.StreamResponse:
     """Answer with events until the reader goes; raises nothing but a cancellation."""
     response = web.StreamResponse(
@@ -105,7 +105,7 @@ async def serve(
     reader = Reader(response, feed, request.headers.get("Last-Event-ID", ""))
     try:
         while True:
-            async with hub.reading(rights, *page, purse) as channel:
+            async with hub.reading(rights, *page, budget) as channel:
                 await reader.follow(channel, AGAIN)
             rights = await _again(request, access, reader)
     except UnknownViewerError as error:

@@ -55,6 +55,11 @@ class Viewer:
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    @property
+    def who(self) -> tuple[str, str]:
+        """By what they are counted: the user alone, since the rest differs from token to token."""
+        return self.user, self.uid
+
 
 class Tokens:
     """Viewers by their tokens."""

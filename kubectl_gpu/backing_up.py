@@ -12,8 +12,7 @@ from controllers.api.names import MODULE
 from controllers.api.record import adapter
 from controllers.explain import backup as kept
 from controllers.explain.words import counted
-from controllers.runtime.errors import NotFound
-from kubectl_gpu import keeping, output, writing
+from kubectl_gpu import exporting, output, writing
 from kubectl_gpu.files import text_of
 from kubectl_gpu.terminal import print_lines, warn
 
@@ -42,10 +41,8 @@ async def backup(cluster: Cluster, args: argparse.Namespace) -> int:
 
 async def _settings(cluster: Cluster) -> list[dict[str, Any]]:
     """The module's ModuleConfig; none where nobody made one."""
-    try:
-        return [(await cluster.get(resources.MODULECONFIG, KubeObject, MODULE)).raw]
-    except NotFound:
-        return []
+    found = await cluster.find(resources.MODULECONFIG, KubeObject, MODULE)
+    return [] if found is None else [found.raw]
 
 
 async def restore(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -59,8 +56,8 @@ async def restore(cluster: Cluster, args: argparse.Namespace) -> int:
     cards = kept.located(wanted.cards, devices)
     wait = args.timeout if args.wait and args.apply else 0.0
     dry_run = "none" if args.apply else "client"
-    done = await keeping.until_applied(cluster, cards, dry_run=dry_run, wait=wait, overwrite=args.overwrite)
-    keeping.report(done, "table", dry_run)
+    done = await exporting.until_applied(cluster, cards, dry_run=dry_run, wait=wait, overwrite=args.overwrite)
+    exporting.report(done, "table", dry_run)
     if not args.apply:
         warn("Nothing is written: --apply does it.")
     _remind(wanted)

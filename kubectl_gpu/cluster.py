@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from controllers.api.meta import KubeObject
 from controllers.api.record import adapter
 from controllers.explain.faults import UsageError, describe_fault
 from controllers.explain.records import Unreadable
@@ -19,14 +20,13 @@ from controllers.runtime.readers import REVIEW
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
-    from controllers.api.meta import KubeObject
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
 
 PAGE = 500
 MANAGER = "kubectl-gpu"
 
-T = TypeVar("T", bound="KubeObject")
+T = TypeVar("T", bound=KubeObject)
 R = TypeVar("R")
 
 
@@ -48,13 +48,20 @@ class Cluster:
 
     @property
     def client(self) -> Client:
-        """What it asks."""
+        """The client that it asks by."""
         return self._client
 
     async def get(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T]:
-        """One object."""
+        """One object of a kind, by its name."""
         raw = self._parsed(await self._client.get(resource, name, namespace))
         return Found(raw, _read(cls, raw))
+
+    async def find(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T] | None:
+        """The same; None where there is no such object."""
+        try:
+            return await self.get(resource, cls, name, namespace)
+        except NotFound:
+            return None
 
     async def list(
         self,
@@ -81,6 +88,15 @@ class Cluster:
             if not more:
                 return found
             query["continue"] = more
+
+    async def raws(
+        self, resource: Resource, *, labels: str | None = None, fields: Mapping[str, str] | None = None
+    ) -> Sequence[dict[str, Any]]:
+        """The objects that match, as they were sent; none where the cluster does not know the kind."""
+        try:
+            return [found.raw for found in await self.list(resource, KubeObject, labels=labels, fields=fields)]
+        except NotFound:
+            return []
 
     def _parsed(self, body: bytes, *parts: str) -> dict[str, Any]:
         """An answer that has metadata, and these parts; who is no API server may well answer 200 to everything."""

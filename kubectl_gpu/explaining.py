@@ -13,6 +13,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.queue.gates import is_queued
+from controllers.domain.request import units_by_pool
 from controllers.domain.slots import named_devices
 from controllers.explain import card, choice, node, pod, pool, verdict_table
 from controllers.explain.explanation import Explanation, as_json, lines
@@ -91,7 +92,7 @@ async def _read_pod(cluster: Cluster, name: str) -> pod.PodSeen:
     """A pod with all that its cards depend on; raises NotFound."""
     namespace = cluster.namespace
     found = (await cluster.get(resources.POD, SeenPod, name, namespace)).obj
-    asks = sorted(pod.pools_of(found))
+    asks = sorted(units_by_pool(found))
     wanted = asks[0] if asks else None
     the_pool, cards, events = await asyncio.gather(
         maybe(cluster, resources.GPUPOOL, GPUPool, wanted),

@@ -14,7 +14,6 @@ from controllers.api.settings import ModuleConfig, Settings, parse_settings
 from controllers.explain import images as listing
 from controllers.explain import manifests
 from controllers.explain.faults import UsageError
-from controllers.runtime.errors import NotFound
 from kubectl_gpu import output
 from kubectl_gpu.files import text_of
 from kubectl_gpu.terminal import print_lines, warn
@@ -75,11 +74,9 @@ def parsed(spec: dict[str, Any]) -> Settings:
 
 
 async def _of_cluster(cluster: Cluster, systems: set[tuple[str, str]]) -> list[ImageUse]:
-    try:
-        config = (await cluster.get(resources.MODULECONFIG, ModuleConfig, MODULE)).obj
-        settings = parsed({"settings": config.spec.settings, "version": config.spec.version})
-    except NotFound:
-        settings = Settings()
+    config = await cluster.find(resources.MODULECONFIG, ModuleConfig, MODULE)
+    spec = config.obj.spec if config is not None else None
+    settings = Settings() if spec is None else parsed({"settings": spec.settings, "version": spec.version})
     running = [found.raw for kind in WORKLOADS for found in await cluster.list(kind, KubeObject, namespace=NAMESPACE)]
     drivers = [found.obj for found in await cluster.list(resources.GPUDRIVER, GPUDriver)]
     systems = systems | (await _systems(cluster) if drivers else set())

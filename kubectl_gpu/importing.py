@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import foreign, resources
 from controllers.api.meta import KubeObject
@@ -52,7 +52,7 @@ async def import_(cluster: Cluster | None, args: argparse.Namespace) -> int:
         _print(made, preconditions(source.nodes or ()), args.output)
         return OK
     assert cluster is not None  # noqa: S101 - who applies has one
-    nodes = source.nodes if source.nodes is not None else await _listed(cluster, resources.NODE)
+    nodes = source.nodes if source.nodes is not None else await cluster.raws(resources.NODE)
     _warn(made, preconditions(nodes))
     return await _apply(cluster, made, overwrite=args.overwrite)
 
@@ -75,7 +75,7 @@ def _print(made: Imported, found: list[str], form: str) -> None:
         report = {"objects": made.objects, "remarks": remarks, "resources": mapped, "preconditions": found}
         output.structured(report, "json")
         return
-    output.structured({"apiVersion": "v1", "kind": "List", "items": made.objects}, form)
+    output.objects(made.objects, form)
     _warn(made, found)
 
 
@@ -97,7 +97,7 @@ def _warn(made: Imported, found: list[str]) -> None:
 async def _of_cluster(cluster: Cluster, namespace: str | None) -> Source:
     source = Source(nodes=[])
     kinds = (foreign.CLUSTERPOLICY, foreign.NVIDIADRIVER, foreign.GPUCLUSTER, resources.NODE)
-    for found in await asyncio.gather(*(_listed(cluster, kind) for kind in kinds)):
+    for found in await asyncio.gather(*(cluster.raws(kind) for kind in kinds)):
         for raw in found:
             source.add(raw)
     where = namespace or namespace_of(source)
@@ -109,11 +109,3 @@ async def _of_cluster(cluster: Cluster, namespace: str | None) -> Source:
         except RuntimeFault as error:
             warn(f"ConfigMap {where}/{name}: {describe_fault(error)}")
     return source
-
-
-async def _listed(cluster: Cluster, resource: resources.Resource) -> list[dict[str, Any]]:
-    """All objects of a kind; none where the cluster does not know it."""
-    try:
-        return [found.raw for found in await cluster.list(resource, KubeObject)]
-    except NotFound:
-        return []

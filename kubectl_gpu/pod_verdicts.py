@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import resources
 from controllers.api.whole_pod import WholePod
-from controllers.explain.pod import pools_of
+from controllers.domain.request import units_by_pool
 from controllers.explain.pod_verdict import node_verdicts, verdict_of
 from controllers.explain.records import Unreadable
 from kubectl_gpu.cluster import Cluster, Found, attempt
@@ -23,7 +23,7 @@ async def read(cluster: Cluster, pod: SeenPod) -> list[PodVerdict] | Unreadable:
 
     The webhook lets none of these in; one may have come past it.
     """
-    asks = sorted(pools_of(pod))
+    asks = sorted(units_by_pool(pod))
     if not asks:
         return Unreadable(f"Pod {pod.key} asks for no card")
     queues, whole, others = await asyncio.gather(

@@ -16,6 +16,7 @@ from controllers.api.kube import Node
 from controllers.explain import takeover as maps
 from controllers.explain.faults import UsageError
 from controllers.explain.table import Cell
+from controllers.gpu_operator.preconditions import preconditions
 from kubectl_gpu import output
 from kubectl_gpu import takeover_saved as saved
 from kubectl_gpu.takeover_nodes import switched, untaint
@@ -57,9 +58,9 @@ async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
     """Stop the operator, leave its pods where they are, and give its drivers over."""
     reads = Reads(cluster)
     there = await reads.operator()
-    against = maps.objections(each.obj for each in await cluster.list(resources.NODE, Node))
+    against = preconditions(each.raw for each in await cluster.list(resources.NODE, Node))
     if against:
-        raise UsageError(f"Not now: {'; '.join(against)}. Let the upgrade end, or end it, and begin again.")
+        raise UsageError(f"Not now. {' '.join(against)} Then begin again.")
     saved.save(there, args.filename)
     for one in there.deployments:
         # Noted in the same write: a second begin saves what was, and not what this step made.

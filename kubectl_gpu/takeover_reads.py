@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import foreign, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.meta import KubeObject
 from controllers.api.runtime_state import READY
 from controllers.explain import takeover as maps
-from controllers.runtime.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Reads:
-    """Lists of the API server, made anew each time: between two steps everything may have changed."""
+    """Reads of a takeover, made anew each time: between two steps everything may have changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Read from this cluster."""
@@ -40,8 +38,8 @@ class Reads:
         # Which namespaces are the operator's the pods of all nodes say.
         where = _is("spec.nodeName", on if self._its_own else None)
         pods, daemonsets = await self._operands(resources.POD, where), await self._operands(resources.DAEMONSET)
-        policies = [*await self._raw(foreign.CLUSTERPOLICY), *await self._raw(foreign.NVIDIADRIVER)]
-        deployments = await self._raw(resources.DEPLOYMENT, foreign.OPERATOR)
+        policies = [*await self._cluster.raws(foreign.CLUSTERPOLICY), *await self._cluster.raws(foreign.NVIDIADRIVER)]
+        deployments = await self._cluster.raws(resources.DEPLOYMENT, labels=foreign.OPERATOR)
         self._its_own |= maps.namespaces(pods, policies)
         if not (its_own := self._its_own):  # its last pod is gone, or its first one has yet to come
             return maps.OperatorState(deployments, policies, daemonsets, pods)
@@ -51,7 +49,7 @@ class Reads:
 
     async def _operands(self, resource: Resource, fields: Mapping[str, str] | None = None) -> list[Json]:
         labels = (foreign.OPERANDS_BY_APP, foreign.OPERANDS_BY_COMPONENT)
-        found = (await self._raw(resource, each, fields) for each in labels)
+        found = (await self._cluster.raws(resource, labels=each, fields=fields) for each in labels)
         return [raw async for raws in found for raw in raws]
 
     async def nodes(self, only: Collection[str]) -> list[maps.NodeState]:
@@ -64,7 +62,7 @@ class Reads:
         inventories = self._cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory, fields=_is("metadata.name", on))
         found = [each.obj for each in await inventories]
         # The pods last: until then one may be bound that asks for the operator's resources.
-        for pod in await self._raw(resources.POD, fields=_is("spec.nodeName", on)):
+        for pod in await self._cluster.raws(resources.POD, fields=_is("spec.nodeName", on)):
             if (node := pod["spec"].get("nodeName")) and maps.asks_for_theirs(pod):
                 users[node].append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
         return [
@@ -84,25 +82,14 @@ class Reads:
         there = {pod["metadata"]["uid"] for pod in await self._operands(resources.POD, {"spec.nodeName": node})}
         if there & {*toolkits}:
             return False
-        try:
-            found = (await self._cluster.get(resources.GPUNODEINVENTORY, GPUNodeInventory, node)).obj
-        except NotFound:
-            return True
-        return found.status.runtime is None or found.status.runtime.state == READY
+        found = await self._cluster.find(resources.GPUNODEINVENTORY, GPUNodeInventory, node)
+        runtime = found.obj.status.runtime if found is not None else None
+        return runtime is None or runtime.state == READY
 
     async def is_offered(self, node: str) -> bool:
         """Whether a pool offers a card of a node."""
         found = await self._cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.nodeName": node})
         return any(each.obj.status.published is not None for each in found)
-
-    async def _raw(
-        self, resource: Resource, labels: str | None = None, fields: Mapping[str, str] | None = None
-    ) -> list[Json]:
-        """The objects of a kind that match; none where the cluster does not have the kind."""
-        try:
-            return [each.raw for each in await self._cluster.list(resource, KubeObject, labels=labels, fields=fields)]
-        except NotFound:
-            return []
 
 
 def _is(field: str, value: str | None) -> dict[str, str] | None:

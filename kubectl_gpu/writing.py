@@ -48,7 +48,7 @@ class Write:
         return not self.reason and self.action != "Same"
 
     def spelled(self, *, written: bool) -> str:
-        """In one line."""
+        """The write in one line."""
         which = f"{self.kind} {self.name}"
         where = f" ({listed(one.path for one in self.differing)})" if self.differing else ""
         if self.reason:

@@ -9,7 +9,9 @@ from console.views.common import cells_of, condition_row, explanation_row, less,
 from console.views.timeline import timeline
 from controllers.api import names
 from controllers.api.record import to_json
+from controllers.domain.approval import is_ignored
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.eligibility.checks import unmarking
 from controllers.explain import card as explain
 from controllers.explain.records import Unreadable
 
@@ -95,10 +97,8 @@ def _commands(card: GPUDevice, seen: Seen) -> dict[str, str]:
         found["unassign"] = f"kubectl gpu unassign {name}"
     else:
         found["assign"] = f"kubectl gpu assign {name} {wanted[0] if wanted else '<pool>'}"
-    marked = "true" in (
-        card.metadata.annotations.get(names.LABEL_IGNORE),
-        card.metadata.labels.get(names.LABEL_IGNORE),
-    )
-    ignore = f"kubectl label gpudevice {name} {names.LABEL_IGNORE}"
-    found["unignore" if marked else "ignore"] = f"{ignore}-" if marked else f"{ignore}=true"
+    if is_ignored(card.metadata):
+        found["unignore"] = unmarking(card)
+    else:
+        found["ignore"] = f"kubectl label gpudevice {name} {names.LABEL_IGNORE}=true"
     return found

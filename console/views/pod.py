@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from console.views.common import cells_of, explanation_row, less, missing, notes
-from console.views.queues import observed_queue, pod_pool, queue_seen, units
+from console.views.queues import observed_queue, queue_seen
 from console.views.verdicts import OTHERS, is_unseen, nodes_of, verdict_rows
 from controllers.domain.queue.gates import is_queued
+from controllers.domain.request import units_by_pool, units_of
 from controllers.domain.slots import named_devices
 from controllers.explain import pod as explain
 from controllers.explain.misfit import explain_misfit
 from controllers.explain.pod_verdict import verdict_of
 from controllers.explain.queue import reported_reason
+from controllers.explain.queue_table import pool_of
 from controllers.explain.records import Unreadable
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     if found is None:
         gone = missing("Pod", key, seen.pods) if seen.may_read(namespace) else _unread(namespace)
         return notes(seen, "Pod") | gone
-    queue = _queue(found, pod_pool(found), seen, now)
+    queue = _queue(found, pool_of(found), seen, now)
     row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, queue, now)), seen)
     verdicts = _verdicts(found, seen, queue, now)
     if is_unseen(verdicts):
@@ -74,7 +76,7 @@ def _verdicts(pod: ShownPod, seen: Seen, first: _Queue | None, now: float) -> di
     """
     if first is None or "GPUDevice" in seen.refused:
         return {}
-    others = sorted(explain.pools_of(pod).keys() - {first.queue.pool})
+    others = sorted(units_by_pool(pod).keys() - {first.queue.pool})
     found: dict[str, Row] = {}
     for queue in (first, *(_queue(pod, name, seen, now) for name in others)):
         if queue is None:
@@ -86,14 +88,14 @@ def _verdicts(pod: ShownPod, seen: Seen, first: _Queue | None, now: float) -> di
 
 
 def _pod(pod: ShownPod) -> Row:
-    pool = pod_pool(pod)
+    pool = pool_of(pod)
     phase = "Deleting" if pod.metadata.deletion_timestamp is not None else pod.status.phase
     return less(
         kind="pod",
         namespace=pod.metadata.namespace,
         pod=pod.name,
         pool=pool,
-        units=units(pod, pool),
+        units=units_of(pod, pool),
         phase=phase,
         node=pod.node,
         reason=reported_reason(pod) if is_queued(pod) else None,
@@ -103,7 +105,7 @@ def _pod(pod: ShownPod) -> Row:
 
 def _seen(pod: ShownPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
     """The pod with all that its cards depend on; events are not watched, and are nothing that is missing here."""
-    name = pod_pool(pod)
+    name = pool_of(pod)
     pool = seen.pools.get(name)
     refused = {kind: Unreadable(why) for kind, why in seen.refused.items()}
     where = pod.node or next((card.status.node_name for card in _promised(pod, seen)), None) or ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.request import units_of
 from controllers.domain.taints import tolerated, wanted
 from controllers.explain.queue import Queue, from_status
 from controllers.explain.queue_order import computed
@@ -21,23 +20,7 @@ if TYPE_CHECKING:
 
 def pods_of(pool: str, seen: Seen) -> tuple[SeenPod, ...]:
     """Pods that the pool admitted, of namespaces that the viewer may read."""
-    return tuple(pod for pod in seen.pods.values() if pod_pool(pod) == pool)
-
-
-def pod_pool(pod: SeenPod) -> str:
-    """The pool that admitted a pod or that it asks for; empty where that cannot be read."""
-    try:
-        return pool_of(pod)
-    except ValueError:
-        return ""
-
-
-def units(pod: SeenPod, pool: str) -> int:
-    """Slots that a pod asks for; 0 where that cannot be read."""
-    try:
-        return units_of(pod, pool)
-    except ValueError:
-        return 0
+    return tuple(pod for pod in seen.pods.values() if pool_of(pod) == pool)
 
 
 def queue_seen(pool: GPUPool, seen: Seen, now: float, *, every_node: bool = False) -> QueueSeen:

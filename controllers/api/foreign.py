@@ -49,6 +49,10 @@ OPERANDS: Final = frozenset((
 OPERANDS_BY_APP: Final = f"{names.LABEL_APP} in ({','.join(sorted(OPERANDS))})"
 OPERANDS_BY_COMPONENT: Final = f"{COMPONENT}={DRIVER},{names.LABEL_APP} notin ({','.join(sorted(OPERANDS))})"
 """Two selectors that find pods and DaemonSets of all of them, and none twice."""
+CARD: Final = "nvidia.com/gpu"
+"""The resource of whole cards that NVIDIA's device plugin offers; shared ones may be `nvidia.com/gpu.shared`."""
+MIG: Final = "nvidia.com/mig-"
+"""How those of MIG instances begin."""
 CLUSTERPOLICY: Final = Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
 NVIDIADRIVER: Final = Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", namespaced=False)
 GPUCLUSTER: Final = Resource("nvidia.com", "v1alpha1", "gpuclusters", "GPUCluster", namespaced=False)
@@ -181,3 +185,8 @@ class ForeignDaemonSet(KubeObject):
         namespace in which a pod of such a program was let in with its privileges (`ForeignPod.part`).
         """
         return self.drives and self.spec.template.spec.node_selector.items() <= labels.items()
+
+
+def is_plugins(resource: str) -> bool:
+    """Whether an extended resource is of NVIDIA's device plugin: cards, shared cards, or MIG instances."""
+    return resource == CARD or resource.startswith((f"{CARD}.", MIG))

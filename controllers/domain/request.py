@@ -154,7 +154,7 @@ def pools_of(pod: Pod) -> frozenset[str]:
     The webhook leaves no difference between the two. A pod that came by another way, such as a resize before that was
     refused, asks without the label, or for a pool more.
     """
-    asked = {pool_of(suffix) for suffix in suffixes_of(pod)}
+    asked = units_by_pool(pod)
     label = pod.metadata.labels.get(names.LABEL_POOL)
     return frozenset([*asked, label] if label else asked)
 
@@ -170,6 +170,14 @@ def _stored(pod: Pod) -> dict[str, int]:
         return at_once(pod.spec, _asks)
     except ValueError:
         return {}
+
+
+def units_by_pool(pod: Pod) -> dict[str, int]:
+    """Units of each pool that a stored pod needs; none where its quantities cannot be read."""
+    found: dict[str, int] = {}
+    for suffix, units in suffixes_of(pod).items():
+        found[pool_of(suffix)] = found.get(pool_of(suffix), 0) + units
+    return found
 
 
 def asked_of(pod: Pod, pool: str) -> PoolRequest:
@@ -205,4 +213,4 @@ def _of_pool(asked: Mapping[str, int], pool: str) -> int:
 
 def needs(pod: Pod) -> int:
     """Slots that a stored pod holds in all, at least one: no card would be named on it otherwise."""
-    return max(1, sum(units_of(pod, pool) for pool in pools_of(pod)))
+    return max(1, sum(suffixes_of(pod).values()))

@@ -41,7 +41,7 @@ def backed_up(raws: Iterable[Mapping[str, Any]], devices: Iterable[dict[str, Any
     """The List to write of these objects, and of what was said of these cards."""
     kinds = [resource.kind for resource in KEPT]
     items = sorted((_bare(raw) for raw in raws), key=lambda raw: (kinds.index(raw["kind"]), raw["metadata"]["name"]))
-    return {"apiVersion": "v1", "kind": "List", "items": [*items, *card_marks.exported(devices)["items"]]}
+    return manifests.as_list([*items, *card_marks.exported(devices)["items"]])
 
 
 def _bare(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,8 +79,7 @@ class CardMarks:
 
 def exported(raws: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The List to write of these GPUDevices: those of which something was said."""
-    items = [_item(raw, said) for raw in raws if (said := _of(raw)) is not None]
-    return {"apiVersion": "v1", "kind": "List", "items": items}
+    return manifests.as_list(_item(raw, said) for raw in raws if (said := _of(raw)) is not None)
 
 
 def _item(raw: dict[str, Any], said: CardMarks) -> dict[str, Any]:

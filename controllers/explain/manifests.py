@@ -9,7 +9,12 @@ import yaml
 from controllers.explain.faults import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+def as_list(items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Objects as one, as `kubectl get -o yaml` prints several."""
+    return {"apiVersion": "v1", "kind": "List", "items": [*items]}
 
 
 def documents(text: str, source: str) -> list[dict[str, Any]]:

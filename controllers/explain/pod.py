@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.queue.gates import is_queued
-from controllers.domain.request import pool_of, suffixes_of
+from controllers.domain.request import units_by_pool
 from controllers.explain import bound, pending, queued
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.queue import Queue
@@ -53,17 +53,9 @@ class PodSeen:
         return Times(self.now, absolute=self.is_kept)
 
 
-def pools_of(pod: SeenPod) -> dict[str, int]:
-    """Pools and units that the pod asks for; empty where it asks for none, or in a way nobody can read."""
-    asked: dict[str, int] = {}
-    for suffix, units in suffixes_of(pod).items():
-        asked[pool_of(suffix)] = asked.get(pool_of(suffix), 0) + units
-    return asked
-
-
 def explained(seen: PodSeen) -> Explanation:
     """The answer, by where the pod is in its life."""
-    pod, asks = seen.pod, pools_of(seen.pod)
+    pod, asks = seen.pod, units_by_pool(seen.pod)
     unread = tuple(
         part.reason
         for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events, seen.queue)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controllers.api import foreign, names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.domain.approval import is_ignored
 from controllers.domain.wording import listed
+from controllers.explain import manifests
 from controllers.explain.table import Column
 from controllers.explain.words import counted
 
@@ -23,7 +25,6 @@ Word = Literal["Theirs", "Busy", "Waiting", "Ready", "Ours"]
 """Of a node: the operator still keeps its pods; pods have cards by its plugin; something of ours is missing; it can go
 over now; its cards are offered by the module alone."""
 COLUMNS: Final = (Column("NODE"), Column("STATE"), Column("WHAT IS LEFT"))
-GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,6 @@ def within(those: set[str], found: Iterable[Json]) -> list[Json]:
     return [one for one in found if one["metadata"].get("namespace") in those]
 
 
-def objections(nodes: Iterable[Node]) -> list[str]:
-    """Why the operator must not be stopped now: it is amid an upgrade of drivers."""
-    found: list[str] = []
-    for node in nodes:
-        if foreign.is_upgrading(node.metadata.labels):
-            state = node.metadata.labels[foreign.UPGRADE_STATE]
-            found.append(f"node {node.name}: the operator is upgrading its driver ({state})")
-        if foreign.waits_to_load(node.metadata.annotations):
-            found.append(f"node {node.name}: a driver waits there for the operator to drain the node")
-    return found
-
-
 def state_of(
     there: OperatorState,
     inventory: GPUNodeInventory,
@@ -126,14 +115,10 @@ def _missing(inventory: GPUNodeInventory, devices: Sequence[GPUDevice]) -> str:
     """What of the module is not there yet, so that nobody would offer the cards; empty where nothing is missing."""
     if not is_true(inventory.status.conditions, READY_FOR_POOLING):
         return f"it is not ReadyForPooling: kubectl gpu explain node {inventory.name}"
-    outside = sorted(card.name for card in devices if card.status.pool_ref is None and not _is_ignored(card))
+    outside = sorted(card.name for card in devices if card.status.pool_ref is None and not is_ignored(card.metadata))
     if outside:
         return f"{counted(len(outside), 'card')} in no pool: kubectl gpu assign --node {inventory.name} <pool>"
     return ""
-
-
-def _is_ignored(card: GPUDevice) -> bool:
-    return "true" in (card.metadata.labels.get(names.LABEL_IGNORE), card.metadata.annotations.get(names.LABEL_IGNORE))
 
 
 def asks_for_theirs(pod: Json) -> bool:
@@ -143,14 +128,12 @@ def asks_for_theirs(pod: Json) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"].get("containers", ())]
     asked = (one.get("resources") or {} for one in containers)
     keys = (key for one in asked for part in ("limits", "requests") for key in one.get(part) or {})
-    return any(key.startswith(GPU_RESOURCES) for key in keys)
+    return any(map(foreign.is_plugins, keys))
 
 
 def saved(there: OperatorState) -> Json:
     """What the way back needs, as a List: the operator's Deployments as they are, its policies without what ages."""
-    policies = [_bare(one) for one in there.policies]
-    scales = [_bare(one) for one in there.deployments]
-    return {"apiVersion": "v1", "kind": "List", "items": [*scales, *policies]}
+    return manifests.as_list(_bare(one) for one in (*there.deployments, *there.policies))
 
 
 def has_all(items: Iterable[Json], there: OperatorState) -> bool:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
+from controllers.domain.request import units_by_pool
 from controllers.domain.wording import listed
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.faults import refusal
-from controllers.explain.pod import pools_of
 from controllers.explain.queue import Queue
 from controllers.explain.records import Unreadable
 from controllers.explain.refused import cure, last_failure
@@ -183,5 +183,5 @@ def _pods(seen: WorkloadSeen) -> Iterator[Finding]:
         yield Finding("warning", text, f"kubectl gpu explain pod {waiting[0].name} -n {waiting[0].metadata.namespace}")
     elif own and not in_queue:
         yield Finding("good", f"{counted(len(own), 'pod')} ready: {listed(p.name for p in own)}")
-    if own and not any(map(pools_of, own)):
+    if own and not any(map(units_by_pool, own)):
         yield Finding("note", "None of its pods asks for a card")

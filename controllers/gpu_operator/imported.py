@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Imported:
-    """What an import makes."""
+    """The objects and remarks that an import makes."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
     """A ModuleConfig, GPUDrivers and GPUPools, in the order in which they are written."""

@@ -20,7 +20,7 @@ SANDBOX: Final = "cards for virtual machines, Kata containers and confidential c
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One reason."""
+    """The reason for fields whose paths match a pattern."""
 
     pattern: str
     reason: str

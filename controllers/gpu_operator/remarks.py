@@ -29,7 +29,7 @@ _KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One of them."""
+    """A remark on one field, or on one object."""
 
     kind: Kind
     about: str
@@ -74,14 +74,14 @@ class Fields:
         return "" if found is None else str(found)
 
     def flag(self, path: str, usual: bool) -> bool:
-        """A truth value."""
+        """The truth value at a path; `usual` where there is none."""
         found = self.take(path)
         if not isinstance(found, bool | None):
             raise self._mistake(path, "true or false", found)
         return usual if found is None else found
 
     def number(self, path: str, usual: int) -> int:
-        """A whole number."""
+        """The whole number at a path; `usual` where there is none."""
         found = self.take(path)
         if isinstance(found, bool) or not isinstance(found, int | None):
             raise self._mistake(path, "a whole number", found)
@@ -95,14 +95,14 @@ class Fields:
         return found or {}
 
     def rows(self, path: str) -> list[Mapping[str, Any]]:
-        """A list of groups of fields."""
+        """The list of groups of fields at a path; empty where there is none."""
         found = self.take(path)
         if not isinstance(found, list | None) or not all(isinstance(one, dict) for one in found or ()):
             raise self._mistake(path, "a list of groups of fields", found)
         return found or []
 
     def words(self, path: str) -> list[str]:
-        """A list of texts."""
+        """The list of texts at a path; empty where there is none."""
         found = self.take(path)
         if not isinstance(found, list | None) or not all(isinstance(one, str) for one in found or ()):
             raise self._mistake(path, "a list of texts", found)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
+from controllers.api.foreign import CARD
 from controllers.api.gpudevice import SLOTS_MAX
 from controllers.api.gpupool import EQUAL, MPS_CLIENTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CARD: Final = "nvidia.com/gpu"
 SHARED: Final = ".shared"
 """What the plugin puts behind a resource's name where the configuration says `renameByDefault`."""
 Strategy = Literal["TimeSlice", "MPS"]
@@ -23,7 +23,7 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {"mps": "MPS", "timeSlicing": "Time
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What one configuration makes of a card."""
+    """How a card is shared under one configuration of the plugin."""
 
     strategy: Strategy | None = None
     """None: a card is one unit."""

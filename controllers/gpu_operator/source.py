@@ -21,7 +21,7 @@ NAMESPACE = "gpu-operator"
 
 @dataclass(slots=True)
 class Source:
-    """The objects, as the API server or a file has them."""
+    """The objects that are imported, as the API server or a file has them."""
 
     policies: list[Mapping[str, Any]] = field(default_factory=list)
     """ClusterPolicies, of which the operator follows the oldest."""

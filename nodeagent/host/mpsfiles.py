@@ -10,15 +10,13 @@ not believed, and a card that the state does not name has no daemon, and gets no
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from controllers.api.names import MPS_ROOT
-from nodeagent.host import jsonfile
+from nodeagent.host import jsonfile, lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +36,7 @@ UNREAD: Final = "the MPS role has yet to read what is wanted of the card"
 
 @dataclass(frozen=True, slots=True)
 class WantedDaemon:
-    """What the daemon of one card is to be like."""
+    """The settings that a pool wants of the daemon of one card."""
 
     version: str
     """Of the settings, as `published.configVersion` has it."""
@@ -53,7 +51,7 @@ class WantedDaemon:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What has come of it."""
+    """The state of one card's daemon, as the role tells it."""
 
     phase: Phase
     version: str = ""
@@ -68,7 +66,7 @@ class DaemonState:
 
 @dataclass(frozen=True, slots=True)
 class DesiredDaemons:
-    """What is wanted, as it was written."""
+    """The wish that the plugin wrote: the daemons of a pool's cards."""
 
     number: int = 0
     """One more with each change."""
@@ -80,7 +78,7 @@ class DesiredDaemons:
 
 @dataclass(frozen=True, slots=True)
 class RoleState:
-    """What the state file has."""
+    """The state file of the role: the daemons, and the wish that they follow."""
 
     number: int = 0
     """Of the last wish that the role goes by."""
@@ -90,7 +88,7 @@ class RoleState:
 
 @dataclass(frozen=True, slots=True)
 class Daemons:
-    """What the role of a pool says of its cards."""
+    """The daemons of a pool's cards, as far as the role's word is believed."""
 
     alive: bool = False
     """Whether the role lives."""
@@ -115,29 +113,13 @@ def folder(root: Path, pool: str) -> Path:
 
 def is_alive(path: Path) -> bool:
     """Whether some process has the lock in a pool's folder."""
-    try:
-        fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return lockfile.is_taken(path / LOCK)
 
 
 def claim(path: Path) -> int | None:
     """Take the lock in a pool's folder; the descriptor that has it, or None where another process does."""
     path.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return lockfile.take(path / LOCK)
 
 
 def read_desired(path: Path) -> DesiredDaemons | None:

@@ -7,7 +7,6 @@ that was killed keeps the next one out for as long as its program is still at th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controllers.domain.mig import CardLayout
-from nodeagent.host import jsonfile
+from nodeagent.host import jsonfile, lockfile
 from nodeagent.mig.cards.records import Attempt
 
 if TYPE_CHECKING:
@@ -43,13 +42,11 @@ class Lock:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Have the lock; raises Taken."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = lockfile.take(self._path)
+        if fd is None:
+            raise Taken
+        self.fd = fd
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Taken from None
-            self.fd = fd
             yield
         finally:
             self.fd = None

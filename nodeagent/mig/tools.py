@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from nodeagent.host.output import one_line
 from nodeagent.mig import metrics
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 KEPT = 4096  # bytes of output
 CHUNK = 1 << 16
-TEXT_MAX = 400  # characters of output in a reason
 END_SECONDS = 5.0
 OWN_VARIABLES = "MIG_PARTED_"
 BUSY = ("in use", "in_use", "being used")
@@ -118,12 +118,13 @@ class Programs:
         except asyncio.CancelledError:
             await _kill(child, what)
             raise
-        text = one_line(output)
+        printed = output.decode("utf-8", "replace")
+        text = one_line(printed)
         if status < 0:
             text = f"ended by signal {-status}; {text}"
         if status == 0:
             return Outcome(ok=True, text=text)
-        return Outcome(False, f"{what}: {text or f'status {status}'}", is_busy(output.decode("utf-8", "replace")))
+        return Outcome(False, f"{what}: {text or f'status {status}'}", is_busy(printed))
 
 
 def environment(inherited: Mapping[str, str], library: Path | None) -> dict[str, str]:
@@ -137,12 +138,6 @@ def environment(inherited: Mapping[str, str], library: Path | None) -> dict[str,
 def is_busy(text: str) -> bool:
     """Whether a program says that somebody holds the card."""
     return any(word in text.lower() for word in BUSY)
-
-
-def one_line(output: bytes) -> str:
-    """The end of an output as people read it in a reason."""
-    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
-    return " / ".join(filter(None, lines))[-TEXT_MAX:]
 
 
 async def _write_stdin(child: asyncio.subprocess.Process, text: str) -> None:

@@ -17,7 +17,7 @@ Step = Literal["Start", "Stop", "Probe"]
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """One step, and the settings that it is made with."""
+    """The next step of a card, and the settings that it is made with."""
 
     step: Step
     wanted: WantedDaemon | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nodeagent.host.mpsfiles import LOG, PIPE
+from nodeagent.host.output import TEXT_MAX, one_line
 from nodeagent.mps.limits import THREADS
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ DEFAULT: Final = "Default"
 EXCLUSIVE: Final = "Exclusive_Process"
 FLAGS: Final = {DEFAULT: "DEFAULT", EXCLUSIVE: "EXCLUSIVE_PROCESS"}
 """Compute modes, as nvidia-smi tells them and as it takes them."""
-TEXT_MAX = 400  # characters of output in a reason
 SERVER_SECONDS = 10
 """For servers to end when a daemon quits: nobody uses the card by then."""
 KILL_SECONDS = 5.0
@@ -56,7 +56,7 @@ class Daemon(Protocol):
 
 
 class Tools(Protocol):
-    """What is done on the node; all raise Failed."""
+    """What the supervisor does to cards and daemons of the node; all raise Failed."""
 
     def facts(self, uuid: str) -> CardFacts:
         """Compute mode and memory of a card."""
@@ -75,7 +75,7 @@ class Tools(Protocol):
 
 
 class Programs:
-    """The real ones."""
+    """NVIDIA's programs, each run as a process."""
 
     def __init__(self, control: str, smi: str, deadline: float) -> None:
         """Prepare; `deadline`: seconds that one question may take."""
@@ -154,7 +154,7 @@ class Programs:
             _kill(child)
             raise Failed(f"{command[0]} did not end in {self._deadline:g} s and was killed") from None
         if child.returncode != 0:
-            raise Failed(f"{command[0]}: {_one_line(output) or f'status {child.returncode}'}")
+            raise Failed(f"{command[0]}: {one_line(output) or f'status {child.returncode}'}")
         return output
 
 
@@ -202,8 +202,3 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def _one_line(output: str) -> str:
-    lines = (line.strip() for line in output.splitlines())
-    return " / ".join(filter(None, lines))[-TEXT_MAX:]

@@ -47,7 +47,7 @@ ANEW = "the role has started anew, and with it the daemon"
 
 @dataclass(slots=True)
 class Running:
-    """A daemon of this process."""
+    """A control daemon that this process started, and how it has answered."""
 
     daemon: Daemon
     born: float
@@ -117,7 +117,7 @@ class Supervisor:
 
     @property
     def phases(self) -> Mapping[str, DaemonState]:
-        """What is said of the cards."""
+        """The state of each card that is told, by uuid."""
         return self._state
 
     def _card(self, uuid: str, wanted: WantedDaemon | None) -> None:

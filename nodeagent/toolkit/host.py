@@ -15,7 +15,7 @@ from typing import Final
 
 from controllers.api.foreign import TOOLKIT_PID, TOOLKIT_PROGRAMS
 from nodeagent.host import hostfiles
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 
 SOCKET: Final = "/run/containerd/containerd.sock"
 FILE_MAX: Final = 4 * 1024 * 1024

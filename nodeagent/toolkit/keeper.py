@@ -30,13 +30,14 @@ from controllers.api.runtime_state import (
 )
 from nodeagent.toolkit import metrics
 from nodeagent.toolkit.config import plan
-from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
+from nodeagent.toolkit.config.plan import ByHand, Refused
+from nodeagent.toolkit.config.sources import FORMER
 from nodeagent.toolkit.cri import RuntimeUnavailable
-from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.kinds import choice
 from nodeagent.toolkit.readonly import is_read_only, read_only_advice
 from nodeagent.toolkit.restart import Timeouts, restart, wait_until_quiet
 from nodeagent.toolkit.state import State
+from nodeagent.toolkit.way_back import WayBack, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ PROGRAMS: Final = tuple(f"{plan.FOLDER}/{file}" for file in plan.HANDLERS.values
 
 @dataclass
 class Keeper:
-    """One node's keeper; one thread at a time."""
+    """Keeps the configuration of one node's container runtime; one thread at a time."""
 
     host: Host
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -147,7 +148,7 @@ class Keeper:
         if self._has_former(done) and self.is_elsewhere():
             why = f"{FORMER} may be that of another toolkit, which is the node's (status.managedElsewhere)"
             return State(AWAITING_TOOLKIT, f"{why}: it stays until that one runs, or is gone")
-        if refused := self._back.refused.get(digest(done, node)):
+        if refused := self._back.refused.get(digest(done, node.release)):
             return State(REVERTED, refused)
         if self._has_to_be_taken_up(kind, done) and not kind.why_not_restarted(server) and not self.may_restart():
             why = "nothing is written before; a few nodes at a time (bootstrap.toolkit.runtimeRestarts)"
@@ -221,7 +222,7 @@ class Keeper:
         except Refused as error:
             self._back.go()
             why = f"{error}. The files are as they were, and the same is not tried again"
-            self._back.refuse(digest(done, node), why)
+            self._back.refuse(digest(done, node.release), why)
             raise Refused(why) from None
         except (OSError, RuntimeUnavailable):
             self._back.go()
@@ -246,7 +247,7 @@ class Keeper:
             why = f"{kind.name} runs without the handlers though its configuration has them"
         else:
             why = f"{kind.name} did not serve within {self.timeouts.serving:g} s of its restart"
-        self._back.refuse(digest(done, node), why)
+        self._back.refuse(digest(done, node.release), why)
         return self._reverted(kind, why, server.unit)
 
     def _reverted(self, kind: Kind, why: str, unit: str) -> State:

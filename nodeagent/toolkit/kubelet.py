@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from nodeagent.host.yamltext import NotYAMLError, parse
-from nodeagent.toolkit.config.sources import ByHand
+from nodeagent.toolkit.config.plan import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

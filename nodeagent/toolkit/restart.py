@@ -17,7 +17,7 @@ import structlog
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SYSTEMCTL: Final = ("/usr/bin/systemctl", "/bin/systemctl", "/run/current-system
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds."""
+    """How long a restart waits for what, in seconds."""
 
     quiet: float = 10.0
     """Without a container that is being made, before a restart."""

@@ -25,7 +25,7 @@ STATE_FILE: Final = f"/{RUNTIME_STATE}"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a look came to."""
+    """The state of a node's container runtime, as a look found or left it."""
 
     phase: str
     reason: str = ""

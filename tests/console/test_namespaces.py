@@ -10,7 +10,7 @@ from console.rights import ANOTHER, Rights
 from console.sight import Sight
 from controllers.api.gpudevice import GPUDevice
 from tests.console.page.serving import EVERYTHING, Fed
-from tests.console.test_purses import Clock
+from tests.console.test_budgets import Clock
 from tests.console.views.world import seen_pod
 from tests.kit.objects import allocation, card, condition
 

@@ -219,7 +219,7 @@ async def test_what_is_no_parameter_of_a_page_makes_no_other_page(own: Console) 
 
 
 async def test_no_viewer_has_more_open_pages_than_are_kept(own: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.seats.EACH_MAX", 3)
+    monkeypatch.setattr("console.open_pages.EACH_MAX", 3)
     browser = own.browser()
     async with AsyncExitStack() as stack:
         pages = [await stack.enter_async_context(browser.page(f"pool?pool=p{number}")) for number in range(3)]
@@ -228,10 +228,10 @@ async def test_no_viewer_has_more_open_pages_than_are_kept(own: Console, monkeyp
         assert status == 429
         assert "close some" in said["error"]
         assert (await browser.get("/api/rows/fleet"))[0] == 200
-    await until(lambda: not own.server._seats._taken, "that the seats are free")
+    await until(lambda: not own.server._open_pages._open, "that no page counts as open")
     async with browser.page("fleet") as page:
         await shown(page, lambda p: p.events, "a snapshot")
-    monkeypatch.setattr("console.seats.ALL_MAX", 0)
+    monkeypatch.setattr("console.open_pages.ALL_MAX", 0)
     assert (await browser.get("/api/events/fleet"))[0] == 429
 
 
@@ -241,8 +241,8 @@ async def test_who_asks_for_large_pages_again_and_again_is_told_to_wait(
     browser = own.browser()
     status, _ = await browser.get("/api/rows/fleet")
     assert status == 200
-    monkeypatch.setattr("console.purses.FULL", 1e-9)  # so that one page of the smallest is as much as anybody may have
-    monkeypatch.setattr("console.purses.SHARE", 1e-9)
+    monkeypatch.setattr("console.budgets.FULL", 1e-9)  # so that one page of the smallest is as much as anybody may have
+    monkeypatch.setattr("console.budgets.SHARE", 1e-9)
     refused = [await browser.get(f"/api/{what}/fleet") for what in ("rows", "events")]
     assert {status for status, _ in refused} == {429}
     assert all("come again in" in said["error"] for _, said in refused)

@@ -8,9 +8,9 @@ import pytest
 
 from console import redactions
 from console import sight as sights
+from console.budgets import Budgets
 from console.hub import Hub
 from console.kinds import WHOLE
-from console.purses import Purses
 from console.redactions import Redactions
 from console.rights import HIDDEN, Rights, guarded
 from console.sight import PORTION, Sight
@@ -22,7 +22,7 @@ from tests.kit.objects import address, allocation, card, condition
 KINDS = frozenset(read.resource.kind for read in WHOLE)
 TEAMS = [f"team-{number}" for number in range(20)]
 NODES, EACH = 150, 8
-PURSE = Purses().of(Viewer("somebody"))
+BUDGET = Budgets().of(Viewer("somebody"))
 
 
 def fed(nodes: int = NODES) -> Fed:
@@ -111,14 +111,16 @@ async def test_a_page_that_shows_no_pods_is_one_for_all_teams() -> None:
     feed = fed(2)
     hub = Hub(feed, VIEWS)
     for team in TEAMS:
-        async with hub.reading(rights(team), "fleet", (), PURSE), hub.reading(rights(team), "broken", (), PURSE):
+        async with hub.reading(rights(team), "fleet", (), BUDGET), hub.reading(rights(team), "broken", (), BUDGET):
             pass
     assert len([key for key in hub._channels if key[1] == "fleet"]) == 1
     assert len([key for key in hub._channels if key[1] == "broken"]) == len(TEAMS)
-    everybody = await hub.rows(Rights(KINDS, None), "fleet", (), PURSE)
+    everybody = await hub.rows(Rights(KINDS, None), "fleet", (), BUDGET)
     for name in ("fleet", "confirm"):
         assert not VIEWS[name].pods
-        assert await hub.rows(rights("team-3"), name, (), PURSE) == await hub.rows(Rights(KINDS, None), name, (), PURSE)
+        assert await hub.rows(rights("team-3"), name, (), BUDGET) == await hub.rows(
+            Rights(KINDS, None), name, (), BUDGET
+        )
     assert everybody
 
 

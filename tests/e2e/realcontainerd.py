@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from nodeagent.toolkit.config import sources
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper

@@ -22,11 +22,11 @@ from controllers.api.runtime_state import AWAITING_NODE as WAITING
 from controllers.api.runtime_state import AWAITING_TOOLKIT as TOOLKIT
 from controllers.api.runtime_state import READY, REFUSED, REVERTED, SILENT
 from nodeagent.toolkit import cri, inside
-from nodeagent.toolkit.config import effective, marks, plan, sources
-from nodeagent.toolkit.disk import STATE
+from nodeagent.toolkit.config import containerd, effective, marks, plan, sources
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Timeouts
 from nodeagent.toolkit.state import State
+from nodeagent.toolkit.way_back import STATE
 from sim.module.install import ROOT
 from sim.realnode import distribution
 from sim.realnode.needs import missing
@@ -126,7 +126,7 @@ def test_handlers_are_in_force_after_one_restart_and_are_taken_away_to_the_byte(
     assert node.starts == starts + 1
     assert runs_with_handlers(node)
     changed = effective.differences(dumped, node.kind.dump(node.kind.server()))
-    assert [path for path in changed if not plan.is_ours(path)] == []
+    assert [path for path in changed if not containerd.is_ours(path)] == []
     if sources.MAIN.lstrip("/") in before:
         seen = node.config.stat()
         assert (seen.st_mode & 0o777, seen.st_uid, seen.st_gid) == (0o600, 1234, 4321)

@@ -17,7 +17,7 @@ from controllers.explain.faults import UsageError
 from controllers.explain.writes import between, extended, replaced
 from tests.kit import objects
 from tests.kubectl_gpu.conftest import Here
-from tests.kubectl_gpu.test_keeping import card
+from tests.kubectl_gpu.test_exporting import card
 from tests.slice.people import People
 
 POOL = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": "GPUPool"}

@@ -12,7 +12,7 @@ import yaml
 from controllers.api import resources
 from controllers.api.foreign import CLUSTERPOLICY, NVIDIADRIVER
 from controllers.api.resources import Resource
-from controllers.gpu_operator.pools import MIG_LABEL, PLUGIN_LABEL
+from controllers.gpu_operator.configurations import MIG_LABEL, PLUGIN_LABEL
 from kubectl_gpu.main import main
 from tests.gpu_operator.given import config_map, node, nvidia_driver, policy, usual
 from tests.kubectl_gpu.conftest import Here, Kubectl

@@ -95,20 +95,6 @@ def test_a_plugin_goes_only_from_a_node_that_is_ready_and_a_driver_never() -> No
     assert said(STOPPED, toolkit=False, cards=(POOLED,)).toolkit == ()
 
 
-@pytest.mark.parametrize(("node", "objection"), [
-    ({}, ""),
-    ({"labels": {foreign.UPGRADE_STATE: "upgrade-done"}}, ""),
-    ({"labels": {foreign.UPGRADE_STATE: "pod-restart-required"}}, "is upgrading its driver (pod-restart-required)"),
-    ({"annotations": {foreign.WAITS_TO_LOAD: "true"}}, "a driver waits there"),
-])  # fmt: skip
-def test_the_operator_is_not_stopped_amid_an_upgrade(node: dict[str, Any], objection: str) -> None:
-    made = objects.node("n1")
-    meta = replace(made.metadata, labels=node.get("labels", {}), annotations=node.get("annotations", {}))
-    found = takeover.objections([replace(made, metadata=meta)])
-    assert bool(found) == bool(objection)
-    assert objection in "".join(found)
-
-
 @pytest.mark.parametrize(("resources", "phase", "asks"), [
     ({"limits": {"nvidia.com/gpu": "1"}}, "Running", True),
     ({"requests": {"nvidia.com/mig-1g.10gb": "1"}}, "Pending", True),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.conditions import Finding
-from controllers.api.foreign import DEPLOY, OPERANDS_OFF
+from controllers.api.foreign import DEPLOY, OPERANDS_OFF, is_plugins
 from controllers.api.gpunodeinventory import WHO_MAX, ManagedElsewhere
 from controllers.domain.request import whole
 from controllers.domain.wording import listed
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from controllers.bootstrap.readiness.node_state import NodeState
     from controllers.bootstrap.views import ObservedNode
 
-RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
-"""How the resources of NVIDIA's device plugin begin: cards, shared cards (`nvidia.com/gpu.shared`), MIG instances."""
 OPERANDS: Final = ("driver", "container-toolkit", "device-plugin", "mig-manager")
 """Programs of the operator that would do on the node what the module, or who installed its driver, does."""
 OFF: Final = "=".join(OPERANDS_OFF)
@@ -82,7 +80,7 @@ def _running(found: ManagedElsewhere) -> Iterable[str]:
     """What others run there, each with who does; a plugin of which only the resource is known is told by that."""
     for part, words in WORDS.items():
         who = getattr(found, part)
-        if who is not None and not _is_theirs(who):
+        if who is not None and not is_plugins(who):
             yield f"{words} ({who})"
 
 
@@ -92,13 +90,8 @@ def _counted(offered: Iterable[tuple[str, int]]) -> list[str]:
 
 def _offered_resources(node: Node) -> tuple[tuple[str, int], ...]:
     """Resources of NVIDIA's plugin that kubelet offers; 0 stays of one that is gone, until the node starts anew."""
-    found = ((name, _count(amount)) for name, amount in sorted(node.status.allocatable.items()) if _is_theirs(name))
+    found = ((name, _count(amount)) for name, amount in sorted(node.status.allocatable.items()) if is_plugins(name))
     return tuple((name, count) for name, count in found if count > 0)
-
-
-def _is_theirs(resource: str) -> bool:
-    cards, instances = RESOURCES
-    return resource == cards or resource.startswith((f"{cards}.", instances))
 
 
 def _count(amount: str) -> int:

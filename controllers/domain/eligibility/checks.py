@@ -137,15 +137,15 @@ def blocked(device: GPUDevice) -> Ineligible | None:
     kind = condition.type if condition is not None else IGNORED if is_ignored(device.metadata) else None
     if kind == IGNORED:
         found = f"{names.LABEL_IGNORE}=true keeps the card out of every pool"
-        return Ineligible(IGNORED, found, f"Remove {names.LABEL_IGNORE} ({_unmarking(device)})")
+        return Ineligible(IGNORED, found, f"Remove {names.LABEL_IGNORE} ({unmarking(device)})")
     if kind is None:
         return None
     do = f"kubectl describe gpudevice {device.name} says what to do"
     return Ineligible(cast("Reason", kind), f"the card's condition {kind} is True", do, cause=condition)
 
 
-def _unmarking(device: GPUDevice) -> str:
-    """The commands that remove the mark from where it stands; as of a label where only its condition is left."""
+def unmarking(device: GPUDevice) -> str:
+    """The commands that remove `ignore` from where it stands; as of a label where only its condition is left."""
     places = (("label", device.metadata.labels), ("annotate", device.metadata.annotations))
     verbs = [verb for verb, marks in places if marks.get(names.LABEL_IGNORE) == "true"] or ["label"]
     return "; ".join(f"kubectl {verb} gpudevice {device.name} {names.LABEL_IGNORE}-" for verb in verbs)

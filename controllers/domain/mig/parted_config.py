@@ -25,7 +25,7 @@ _KEYS: Final = {"device-filter", "devices", "mig-enabled", "mig-devices"}
 
 @dataclass(frozen=True, slots=True)
 class PartedLayout:
-    """One entry of a configuration."""
+    """One entry of a configuration: some cards, and how they are divided."""
 
     name: str
     """Of the configuration; entries of one name belong together."""
@@ -60,7 +60,7 @@ class PartedProblem:
 
 @dataclass(frozen=True, slots=True)
 class PartedConfig:
-    """What a file says."""
+    """The configurations of one file of mig-parted's."""
 
     layouts: tuple[PartedLayout, ...] = ()
     """In the file's order."""

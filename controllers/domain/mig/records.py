@@ -32,7 +32,7 @@ DISABLED = CardLayout(enabled=False)
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """What a pool asks of each of its cards: one of the two."""
+    """How a pool wants each of its cards divided: by one profile, or by a mixed layout."""
 
     profile: str = ""
     """The profile of which there are to be as many as fit, in any spelling."""

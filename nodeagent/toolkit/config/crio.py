@@ -7,13 +7,12 @@ but what its own program prints of them all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from posixpath import basename, dirname, join
+from posixpath import dirname, join
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.toolkit.config import marks
 from nodeagent.toolkit.config.effective import Handler, table
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, PROGRAM, Change, Plan
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, Refused, somebody_elses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,12 +58,7 @@ def programs(parsed: Mapping[str, Any]) -> dict[str, str]:
 
 def install(node: CrioNode) -> Plan:
     """Make the handlers known; raises Refused."""
-    known = programs(node.effective)
-    foreign = known.get("nvidia", "")
-    if "nvidia" in known and dirname(foreign) != FOLDER:
-        if basename(foreign) != PROGRAM:
-            told = repr(foreign) if foreign else "a program of its name"
-            raise Refused(f"a handler nvidia runs {told}: rename it, or make it run {PROGRAM}")
+    if foreign := somebody_elses(programs(node.effective), "a program of its name"):
         return Plan(remove(node).changes, foreign=foreign)
     handlers = tuple(_alike(node.effective, name, join(FOLDER, file)) for name, file in HANDLERS.items())
     text = marks.owned([((*_PLACE, one.name), _table(one)) for one in handlers]).encode()

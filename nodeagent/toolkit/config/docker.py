@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from posixpath import basename, dirname, join
+from posixpath import dirname, join
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.toolkit.config.effective import Handler
 from nodeagent.toolkit.config.marks import Unforeseen
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, PROGRAM, Change, Plan
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Change, Plan, Refused, of_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,11 +64,8 @@ class _Member:
 def install(node: DockerNode) -> Plan:
     """Make the handlers and CDI known; raises Refused."""
     content = _text(node)
-    foreign = _foreign(content, node.handlers)
-    if foreign:
-        if basename(foreign) != PROGRAM:
-            raise Refused(f"a handler nvidia runs {foreign!r}: rename it, or make it run {PROGRAM}")
-        return Plan(remove(node).changes, foreign=foreign)
+    if foreign := _foreign(content, node.handlers):
+        return Plan(remove(node).changes, foreign=of_nvidia(foreign))
     if node.release[0] < CDI_FROM:
         told = f"Docker {node.release[0]}.{node.release[1]} knows no CDI"
         raise Refused(f"{told}, by which containers get their cards: upgrade it to {CDI_FROM} or newer")

@@ -108,7 +108,7 @@ def owned(tables: Iterable[tuple[tuple[str, ...], Table]]) -> str:
 
 
 def wanted(before: Table, plugin: str, handlers: Sequence[Handler], *, cdi: bool) -> Table:
-    """What a parsed text is to become."""
+    """The tables that a parsed text is to become."""
     after = deepcopy(before)
     if cdi:
         after.setdefault("plugins", {}).setdefault(plugin, {})[CDI] = True

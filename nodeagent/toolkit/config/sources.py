@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.toolkit.config import effective, marks
 from nodeagent.toolkit.config.marks import Unforeseen
+from nodeagent.toolkit.config.plan import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,14 +45,6 @@ class Node:
     """Whether bashible makes the main file."""
     elsewhere: bool = False
     """Whether somebody else's toolkit serves the node: a drop-in of NVIDIA's installer is then theirs."""
-
-
-class Refused(Exception):
-    """What is found is not what can be worked with; says what, and what a person may do."""
-
-
-class ByHand(Refused):
-    """The node's runtime is of a kind that is configured by people alone."""
 
 
 def in_force(node: Node, kept: Mapping[str, bytes]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nodeagent.toolkit import inside
 from nodeagent.toolkit.config import effective
-from nodeagent.toolkit.config.sources import ByHand, Refused
+from nodeagent.toolkit.config.plan import ByHand, Refused
 from nodeagent.toolkit.cri import Runtime, RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
+    from nodeagent.toolkit.way_back import WayBack
 
 PRINT_SECONDS: Final = 30.0
 

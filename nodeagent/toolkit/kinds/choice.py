@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodeagent.toolkit import kubelet
-from nodeagent.toolkit.config.sources import ByHand
+from nodeagent.toolkit.config.plan import ByHand
 from nodeagent.toolkit.host import SOCKET
 from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.kinds.crio import Crio

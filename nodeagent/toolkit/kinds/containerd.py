@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import cri, kubelet
-from nodeagent.toolkit.config import effective, marks, plan, sources
-from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node
+from nodeagent.toolkit.config import containerd, effective, marks, sources
+from nodeagent.toolkit.config.plan import ByHand, Change
+from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, Node
 from nodeagent.toolkit.kinds.base import Kind, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 MADE: Final = ("/var/lib/rancher/", "/var/lib/k0s/", "/run/k0s/", "/etc/k0s/", "/var/snap/", "/run/docker/")
 BASHIBLE: Final = "/var/lib/bashible"
@@ -64,12 +65,12 @@ class Containerd(Kind):
         return Node((0, 0), self._files(sources.MAIN), {}, elsewhere=self.has_others_toolkit())
 
     def install(self, node: Node) -> Plan:
-        """As `plan.install`."""
-        return plan.install(node)
+        """As `containerd.install`."""
+        return containerd.install(node)
 
     def removal(self, node: Node) -> Plan:
-        """As `plan.remove`."""
-        return plan.remove(node)
+        """As `containerd.remove`."""
+        return containerd.remove(node)
 
     def runs_with(self, done: Plan) -> bool:
         """By the settings that CRI's Status tells."""
@@ -84,14 +85,14 @@ class Containerd(Kind):
         former = FORMER in {change.path for change in done.changes}
         before = self._without_former(server, done, back) if former else node.effective
         after = self.dump(server)
-        self.demand_ours_alone(before, after, plan.is_ours)
+        self.demand_ours_alone(before, after, containerd.is_ours)
         self.demand_handlers(done, effective.handlers(after), cdi=effective.cdi(after) is True)
 
     def _without_former(self, server: Server, done: Plan, back: WayBack) -> Mapping[str, Any]:
         """What containerd read without our former drop-in: that one hid what the other files say."""
         others = [change for change in done.changes if change.path != FORMER]
         for change in others:
-            back.put(plan.Change(change.path, change.after, change.before))
+            back.put(Change(change.path, change.after, change.before))
         before = self.dump(server)
         for change in others:
             back.put(change)

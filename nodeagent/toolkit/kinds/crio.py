@@ -13,8 +13,8 @@ from nodeagent.toolkit.restart import reload_by_signal
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 CRI_NAME: Final = "cri-o"
 _FILES: Final = {"--config": ("--config", "-c"), "--config-dir": ("--config-dir", "-d")}

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from nodeagent.toolkit import kubelet, local_http
 from nodeagent.toolkit.config import docker
 from nodeagent.toolkit.config.docker import MAIN, DockerNode
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.kinds.base import Kind, missing, printed
 from nodeagent.toolkit.restart import reload_by_signal
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.config.plan import Plan
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 API: Final = "/run/docker.sock"
 VALIDATES_FROM: Final = 23

@@ -17,8 +17,8 @@ from nodeagent.toolkit.kinds.base import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.toolkit.disk import WayBack
     from nodeagent.toolkit.host import Server
+    from nodeagent.toolkit.way_back import WayBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Rancher(Kind):
         return Plan()
 
     def prove(self, server: Server, node: RancherNode, done: Plan, back: WayBack) -> None:
-        """Nothing is changed."""
+        """Raise nothing: no file is changed."""
 
     def runs_with(self, done: Plan) -> bool:
         """By the settings that CRI's Status tells."""

@@ -13,6 +13,7 @@ import pytest
 from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.facts.records import Driver, DriverCard
+from nodeagent.host.output import TEXT_MAX
 from nodeagent.host.paths import HostPaths
 from nodeagent.mig import scanner, tools
 from nodeagent.mig.cards.records import Attempt
@@ -138,7 +139,7 @@ def test_the_end_of_what_a_program_says_is_kept(tmp_path: Path) -> None:
     assert not outcome.ok
     assert outcome.text.startswith("nvidia-mig-parted assert: ")
     assert "line 99998" in outcome.text
-    assert len(outcome.text) < tools.TEXT_MAX + 50
+    assert len(outcome.text) < TEXT_MAX + 50
 
 
 def test_a_program_that_reads_nothing_and_dies(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from nodeagent.toolkit.config import crio, effective
 from nodeagent.toolkit.config.crio import DROP_IN, DROP_INS, CrioNode
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Refused
 
 PLACE = f"{DROP_INS}/{DROP_IN}"
 PROGRAMS = {name: f"{FOLDER}/{file}" for name, file in HANDLERS.items()}

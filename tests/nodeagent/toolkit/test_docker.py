@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from nodeagent.toolkit.config import docker
 from nodeagent.toolkit.config.docker import DockerNode
-from nodeagent.toolkit.config.plan import FOLDER, HANDLERS
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import FOLDER, HANDLERS, Refused
 
 PASSWORD = "s3cret-of-the-proxy"
 PROGRAMS = {name: f"{FOLDER}/{file}" for name, file in HANDLERS.items()}

@@ -17,7 +17,7 @@ import pytest
 
 from controllers.api.foreign import TOOLKIT_PID
 from controllers.api.runtime_state import REFUSED
-from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.config.plan import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import Keeper

@@ -26,13 +26,13 @@ from nodeagent.toolkit.config.effective import Handler
 from nodeagent.toolkit.config.plan import Change, Plan
 from nodeagent.toolkit.config.sources import FORMER, Node
 from nodeagent.toolkit.cri import Runtime
-from nodeagent.toolkit.disk import WayBack
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import PROGRAMS, Keeper
 from nodeagent.toolkit.kinds import choice
 from nodeagent.toolkit.kinds.base import Kind
 from nodeagent.toolkit.kinds.rancher import Rancher
 from nodeagent.toolkit.state import STATE_FILE, State, tell
+from nodeagent.toolkit.way_back import WayBack
 from tests.nodeagent.toolkit.programs import installed
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api.runtime_state import AWAITING_RESTART, REVERTED, SETTLED
-from nodeagent.toolkit.config.plan import Change, Plan
-from nodeagent.toolkit.config.sources import MAIN, Node, Refused
+from nodeagent.toolkit.config.plan import Change, Plan, Refused
+from nodeagent.toolkit.config.sources import MAIN, Node
 from nodeagent.toolkit.cri import RuntimeUnavailable
-from nodeagent.toolkit.disk import WayBack
 from nodeagent.toolkit.host import Server
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds.containerd import Containerd
 from nodeagent.toolkit.restart import Timeouts
+from nodeagent.toolkit.way_back import WayBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.toolkit.config import effective, marks, plan, sources
+from nodeagent.toolkit.config import containerd, effective, marks, plan, sources
 from tests.nodeagent.toolkit.configurations import (
     AUTH,
     BY_HAND,
@@ -37,7 +37,7 @@ PROGRAMS = {name: f"/usr/local/nvidia/toolkit/{file}" for name, file in plan.HAN
 def test_what_is_written_is_as_reviewed(name: str) -> None:
     """`UPDATE_GOLDEN=1` writes it anew; the difference is then reviewed with the change."""
     told = []
-    for change in plan.install(CASES[name]).changes:
+    for change in containerd.install(CASES[name]).changes:
         content = "(removed)\n" if change.after is None else change.after.decode()
         told.append(f"### {change.path}\n{content}")
     text, file = "".join(told), GOLDEN / f"{name}.txt"
@@ -51,7 +51,7 @@ def test_what_is_written_is_as_reviewed(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_containerd_then_has_the_handlers_as_the_nodes_own_and_all_else_as_before(name: str) -> None:
     before = CASES[name]
-    done = plan.install(before)
+    done = containerd.install(before)
     if done.awaits_bashible:
         pytest.skip("bashible merges it")
     then = after(before, done)
@@ -63,35 +63,35 @@ def test_containerd_then_has_the_handlers_as_the_nodes_own_and_all_else_as_befor
     # Where the former drop-in hid the main file, it no longer does.
     base = node(before.release, {path: text for path, text in before.files.items() if path != sources.FORMER})
     changed = list(effective.differences(base.effective, then.effective))
-    assert [path for path in changed if not plan.is_ours(path)] == []
+    assert [path for path in changed if not containerd.is_ours(path)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_look_changes_nothing(name: str) -> None:
-    done = plan.install(CASES[name])
+    done = containerd.install(CASES[name])
 
     assert done.changes
-    assert plan.install(after(CASES[name], done)).changes == ()
+    assert containerd.install(after(CASES[name], done)).changes == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_removal_gives_back_every_byte_but_our_former_drop_in(name: str) -> None:
     before = CASES[name]
-    then = after(before, plan.install(before))
-    back = after(then, plan.remove(then))
+    then = after(before, containerd.install(before))
+    back = after(then, containerd.remove(then))
 
     assert back.files == {path: content for path, content in before.files.items() if path != sources.FORMER}
-    assert plan.remove(back).changes == ()
+    assert containerd.remove(back).changes == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_that_were_never_ours_stay_as_they_are(name: str) -> None:
-    assert [change for change in plan.remove(CASES[name]).changes if change.path != sources.FORMER] == []
+    assert [change for change in containerd.remove(CASES[name]).changes if change.path != sources.FORMER] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_secret_is_in_what_we_add(name: str) -> None:
-    for change in plan.install(CASES[name]).changes:
+    for change in containerd.install(CASES[name]).changes:
         had = (change.before or b"").count(PASSWORD.encode())
         assert (change.after or b"").count(PASSWORD.encode()) == (0 if change.after is None else had)
         if change.before is None:
@@ -99,7 +99,7 @@ def test_no_secret_is_in_what_we_add(name: str) -> None:
 
 
 def test_the_former_drop_in_and_its_passwords_go_in_the_same_plan() -> None:
-    changes = {change.path: change for change in plan.install(CASES["former"]).changes}
+    changes = {change.path: change for change in containerd.install(CASES["former"]).changes}
 
     assert PASSWORD.encode() in (changes[sources.FORMER].before or b"")
     assert changes[sources.FORMER].after is None
@@ -114,7 +114,7 @@ def test_a_drop_in_of_that_name_that_is_another_operators_stays() -> None:
   {cdi}  [{V2}.containerd]
   default_runtime_name = "nvidia"
 """
-    done = plan.install(node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs}))
+    done = containerd.install(node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs}))
 
     assert (done.changes, done.handlers) == ((), ()), "nor is the runtime restarted for what they wrote"
 
@@ -122,33 +122,35 @@ def test_a_drop_in_of_that_name_that_is_another_operators_stays() -> None:
 def test_a_drop_in_of_another_toolkit_that_serves_the_node_stays_whatever_is_in_it() -> None:
     """GPU Operator's makes its handler the default only where it is told so: then the file may be as ours was."""
     theirs = replace(CASES["former"], elsewhere=True)
-    assert sources.FORMER not in {change.path for change in plan.install(theirs).changes if change.after is None}
-    assert sources.FORMER not in {change.path for change in plan.remove(theirs).changes}
+    assert sources.FORMER not in {change.path for change in containerd.install(theirs).changes if change.after is None}
+    assert sources.FORMER not in {change.path for change in containerd.remove(theirs).changes}
 
 
 def test_a_later_edit_of_the_administrators_stands_and_is_followed() -> None:
-    then = after(CASES["by-hand"], plan.install(CASES["by-hand"]))
+    then = after(CASES["by-hand"], containerd.install(CASES["by-hand"]))
     text = then.files[sources.MAIN].decode().replace("SystemdCgroup = true", "SystemdCgroup = false", 1)
     text += '[debug]\n  level = "debug"\n'
     edited = node((1, 7), {sources.MAIN: text})
-    again = after(edited, plan.install(edited))
+    again = after(edited, containerd.install(edited))
 
     assert "SystemdCgroup" not in effective.as_is(again.effective, "nvidia").options
     assert tomllib.loads(again.files[sources.MAIN].decode())["debug"] == {"level": "debug"}
     expected = BY_HAND.replace("SystemdCgroup = true", "SystemdCgroup = false") + '[debug]\n  level = "debug"\n'
-    assert after(again, plan.remove(again)).files == {sources.MAIN: expected.encode()}
+    assert after(again, containerd.remove(again)).files == {sources.MAIN: expected.encode()}
 
 
 def test_what_was_written_after_a_file_without_a_last_newline_stays_a_line_of_its_own() -> None:
-    then = after(CASES["no-last-newline"], plan.install(CASES["no-last-newline"]))
+    then = after(CASES["no-last-newline"], containerd.install(CASES["no-last-newline"]))
     edited = node((1, 7), {sources.MAIN: then.files[sources.MAIN] + b'[debug]\nlevel = "debug"\n'})
 
-    assert after(edited, plan.remove(edited)).files == {sources.MAIN: (SHORT + '[debug]\nlevel = "debug"\n').encode()}
+    assert after(edited, containerd.remove(edited)).files == {
+        sources.MAIN: (SHORT + '[debug]\nlevel = "debug"\n').encode()
+    }
 
 
 def test_an_upgrade_to_a_containerd_without_the_switch_of_cdi_gives_the_line_back() -> None:
-    then = after(CASES["by-hand"], plan.install(CASES["by-hand"]))
-    (change,) = plan.install(node((2, 4), then.files)).changes
+    then = after(CASES["by-hand"], containerd.install(CASES["by-hand"]))
+    (change,) = containerd.install(node((2, 4), then.files)).changes
 
     assert marks.switches_cdi((change.before or b"").decode())
     assert not marks.switches_cdi((change.after or b"").decode())
@@ -157,20 +159,20 @@ def test_an_upgrade_to_a_containerd_without_the_switch_of_cdi_gives_the_line_bac
 
 def test_containerds_own_handler_is_told_of_where_no_file_does() -> None:
     """1.7 has runc by itself only as long as no file tells of any handler: seen with the real program."""
-    then = after(CASES["empty"], plan.install(CASES["empty"]))
+    then = after(CASES["empty"], containerd.install(CASES["empty"]))
 
     assert "runc" in effective.handlers(then.effective)
 
 
 def test_the_last_import_with_settings_of_the_plugin_is_the_one_in_force_in_1() -> None:
-    (change,) = plan.install(CASES["an-import-in-force"]).changes
+    (change,) = containerd.install(CASES["an-import-in-force"]).changes
 
     assert change.path == f"{CONFD}/10-cni.toml"
     assert (change.before or b"").decode() == CNI
 
 
 def test_deckhouses_drop_ins_lie_where_bashible_looks_and_wait_for_it() -> None:
-    one, two = plan.install(CASES["deckhouse"]), plan.install(CASES["deckhouse-v2"])
+    one, two = containerd.install(CASES["deckhouse"]), containerd.install(CASES["deckhouse-v2"])
 
     assert [change.path for change in one.changes] == ["/etc/containerd/conf.d/90-gpu-control-plane.toml"]
     assert [change.path for change in two.changes] == ["/etc/containerd/conf2.d/90-gpu-control-plane.toml"]
@@ -184,7 +186,7 @@ def test_deckhouses_drop_ins_lie_where_bashible_looks_and_wait_for_it() -> None:
 
 def test_a_node_group_with_gpus_of_deckhouse_has_its_handler_and_gets_none_of_ours() -> None:
     text = DECKHOUSE_1.replace(AUTH, GPU_GROUP + AUTH)
-    done = plan.install(node((1, 7), {sources.MAIN: text, sources.DECKHOUSE: text}, deckhouse=True))
+    done = containerd.install(node((1, 7), {sources.MAIN: text, sources.DECKHOUSE: text}, deckhouse=True))
 
     assert done.changes == ()
     assert done.foreign == "/usr/bin/nvidia-container-runtime"
@@ -208,39 +210,39 @@ def test_a_node_group_with_gpus_of_deckhouse_has_its_handler_and_gets_none_of_ou
     ],
 )
 def test_what_is_not_foreseen_is_told_and_nothing_is_written(files: dict[str, str], says: str) -> None:
-    with pytest.raises(sources.Refused, match=says):
-        plan.install(node((1, 7), files))
+    with pytest.raises(plan.Refused, match=says):
+        containerd.install(node((1, 7), files))
 
 
 def test_a_handler_that_is_the_default_one_is_not_taken_away() -> None:
     """containerd loads no CRI plugin whose default handler is not there: the node would lose its pods."""
     default = f'{SHORT}[{V2}.containerd]\ndefault_runtime_name = "nvidia"\n'
     seen = node((1, 7), {sources.MAIN: default})
-    installed = after(seen, plan.install(seen))
+    installed = after(seen, containerd.install(seen))
 
-    with pytest.raises(sources.Refused, match=r"nvidia is containerd's default_runtime_name.* name another"):
-        plan.remove(installed)
+    with pytest.raises(plan.Refused, match=r"nvidia is containerd's default_runtime_name.* name another"):
+        containerd.remove(installed)
     elsewhere = f'version = 2\n[{V2}.containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
     files = installed.files | {"/etc/containerd/theirs.toml": elsewhere.encode()}
-    assert plan.remove(sources.Node((1, 7), files, installed.effective)).changes
+    assert containerd.remove(sources.Node((1, 7), files, installed.effective)).changes
 
 
 def test_a_file_that_is_not_text_is_left_alone() -> None:
     seen = sources.Node((1, 7), {sources.MAIN: b"\xff\xfe"}, CASES["short"].effective)
 
-    with pytest.raises(sources.Refused, match="not UTF-8"):
-        plan.install(seen)
-    assert plan.remove(seen).changes == ()
+    with pytest.raises(plan.Refused, match="not UTF-8"):
+        containerd.install(seen)
+    assert containerd.remove(seen).changes == ()
 
 
 def test_a_refusal_quotes_nothing_of_the_file() -> None:
     broken = sources.Node((1, 7), {sources.MAIN: f'password = "{PASSWORD}\n'.encode()}, CASES["short"].effective)
 
-    with pytest.raises(sources.Refused, match="it is not TOML") as told:
-        plan.install(broken)
+    with pytest.raises(plan.Refused, match="it is not TOML") as told:
+        containerd.install(broken)
     assert PASSWORD not in str(told.value)
 
 
 def test_deckhouses_file_is_awaited() -> None:
-    with pytest.raises(sources.Refused, match="wait until it has made it"):
-        plan.install(node((1, 7), {sources.MAIN: SHORT}, deckhouse=True))
+    with pytest.raises(plan.Refused, match="wait until it has made it"):
+        containerd.install(node((1, 7), {sources.MAIN: SHORT}, deckhouse=True))

@@ -1,8 +1,8 @@
 """What viewers have the console compute, in seconds of its event loop: no viewer may keep it from the others.
 
-Open pages are bounded by their number (`seats`), and computed once for all of equal rights. A page that is asked for
-once is computed for whoever asks, so each viewer has a purse: it holds `FULL` seconds, and `SHARE` of the time comes
-into it.
+Open pages are bounded by their number (`open_pages`), and computed once for all of equal rights. A page that is asked
+for once is computed for whoever asks, so each viewer has a budget: it holds `FULL` seconds, and `SHARE` of the time is
+added to it.
 Lives as long as its server, in its event loop.
 """
 
@@ -26,7 +26,7 @@ LONGEST: Final = 30.0
 """Seconds that a viewer has to wait at most: pages that stay open cost them, too."""
 
 
-class EmptyPurseError(Exception):
+class BudgetSpentError(Exception):
     """A viewer had too much computed; the text is a sentence for them."""
 
     def __init__(self, seconds: float) -> None:
@@ -37,26 +37,26 @@ class EmptyPurseError(Exception):
         )
 
 
-class Purses:
-    """Who has how much left."""
+class Budgets:
+    """The budgets of all viewers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make one in which all purses are full; `clock` in seconds."""
+        """Make one in which all budgets are full; `clock` in seconds."""
         self._clock = clock
-        # Of those whose purse is not full: what is missing of it, and when that was so.
+        # Of those whose budget is not full: what is missing of it, and when that was so.
         self._missing: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def of(self, viewer: Viewer) -> Purse:
-        """A viewer's; by the user alone, since what else a viewer is known by differs from token to token."""
-        return Purse(self, (viewer.user, viewer.uid))
+    def of(self, viewer: Viewer) -> Budget:
+        """The budget of one viewer."""
+        return Budget(self, viewer.who)
 
     def missing(self, who: tuple[str, str]) -> float:
-        """Seconds that are missing of a purse."""
+        """Seconds that are missing of a budget."""
         found = self._missing.get(who)
         return 0.0 if found is None else self._now(found)
 
     def spend(self, who: tuple[str, str], seconds: float) -> None:
-        """Take out so much, also what is not in it: how long a page takes is known afterwards."""
+        """Take so much from it, also what is not left: how long a page takes is known afterwards."""
         missing = min(self.missing(who) + seconds, FULL + SHARE * LONGEST)
         self._missing = {each: found for each, found in self._missing.items() if self._now(found) > 0}
         self._missing[who] = missing, self._clock()
@@ -67,21 +67,21 @@ class Purses:
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
-    """What is left to one viewer."""
+class Budget:
+    """The budget of one viewer: what is left of it."""
 
-    purses: Purses
+    budgets: Budgets
     who: tuple[str, str]
 
     def check(self) -> None:
-        """Raise EmptyPurseError where nothing is left."""
-        if (debt := self.purses.missing(self.who) - FULL) >= 0:
-            raise EmptyPurseError(debt / SHARE)
+        """Raise BudgetSpentError where nothing is left."""
+        if (debt := self.budgets.missing(self.who) - FULL) >= 0:
+            raise BudgetSpentError(debt / SHARE)
 
     def pay(self, make: Callable[[], T]) -> T:
-        """Compute something, and take out how long that was."""
+        """Compute something, and take how long that was from the budget."""
         began = time.monotonic()
         try:
             return make()
         finally:
-            self.purses.spend(self.who, time.monotonic() - began)
+            self.budgets.spend(self.who, time.monotonic() - began)

@@ -14,7 +14,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import to_json
 from controllers.explain.faults import UsageError
 from controllers.runtime.errors import Forbidden, RuntimeFault
-from kubectl_gpu import backing_up, keeping
+from kubectl_gpu import backing_up, exporting
 from kubectl_gpu.cluster import Found
 from kubectl_gpu.parser import build
 from tests.kit import objects
@@ -53,7 +53,7 @@ class Api:
 
 async def command(api: Api, line: str) -> int:
     args = build().parse_args(line.split())
-    known = {"export": keeping.export, "apply": keeping.apply, "restore": backing_up.restore}
+    known = {"export": exporting.export, "apply": exporting.apply, "restore": backing_up.restore}
     return await known[args.command](api, args)  # type: ignore[arg-type]
 
 
@@ -142,7 +142,7 @@ async def test_a_backup_replaces_nothing_that_was_said_of_a_card_since_unless_it
     changes = f"{names.ASSIGNMENT}: b → a, new=1, team: y → x"
 
     assert await command(api, f"restore -f {file}") == 1
-    assert f"n1-0000-00-00-0 ({changes}): {keeping.OVERWRITE}" in capsys.readouterr().err
+    assert f"n1-0000-00-00-0 ({changes}): {exporting.OVERWRITE}" in capsys.readouterr().err
     assert await command(api, f"restore -f {file} --apply --wait") == 1, "and it does not wait for it"
     assert api.written == [("n1-0000-01-00-0", ASSIGNED)]
     told = capsys.readouterr()
@@ -191,7 +191,7 @@ async def test_waiting_tries_again_until_the_card_is_found(
     async def found(_: float) -> None:
         api.cards = [card(0)]
 
-    monkeypatch.setattr(keeping.asyncio, "sleep", found)
+    monkeypatch.setattr(exporting.asyncio, "sleep", found)
     assert await command(api, f"apply -f {file} --wait -o name") == 0
     assert capsys.readouterr() == ("gpudevice.gpu.deckhouse.io/n1-0000-00-00-0\n", "")
 
