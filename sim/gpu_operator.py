@@ -8,6 +8,7 @@ does what kubelet does with the device plugin's: a node's resource `nvidia.com/g
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import foreign, resources
@@ -32,6 +33,8 @@ PROGRAMS: Final = {
 """DaemonSets by label `app`, with the end of the node label that lets each onto a node."""
 LABELS: Final = {f"{foreign.DEPLOY}{part}": "true" for part in PROGRAMS.values()}
 """What the operator labels a node with cards with."""
+AGAIN: Final = 0.5
+"""Seconds after which a write that was refused is tried again."""
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 
@@ -96,23 +99,29 @@ class Plugin:
         self._view.nodes.subscribe(lambda _old, _new: changed.set())
         while True:
             changed.clear()
-            for node in self._view.nodes:
-                if f"{foreign.DEPLOY}device-plugin" in node.metadata.labels or RESOURCE in node.status.allocatable:
-                    await self._play(node)
-            await changed.wait()
+            theirs = [node for node in self._view.nodes if _is_labelled(node) or RESOURCE in node.status.allocatable]
+            refused = [node for node in theirs if not await self._play(node)]
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), AGAIN if refused else None)
 
-    async def _play(self, node: Node) -> None:
+    async def _play(self, node: Node) -> bool:
+        """Write what kubelet would; whether that was taken."""
         pods = [pod for pod in self._view.pods if pod.node == node.name]
         cards = sum(one.status.node_name == node.name for one in self._view.devices)
         wanted = str(cards) if any(map(_serves, pods)) else "0"
         if node.status.allocatable.get(RESOURCE, "0") == wanted:
-            return
+            return True
         amounts = {RESOURCE: wanted}
         body = {"status": {"capacity": amounts, "allocatable": amounts}}
         try:
             await self._client.merge(resources.NODE, node.name, body, manager="kubelet", subresource="status")
         except RuntimeFault:
-            return  # the node has gone, or comes again with its next change
+            return False
+        return True
+
+
+def _is_labelled(node: Node) -> bool:
+    return f"{foreign.DEPLOY}device-plugin" in node.metadata.labels
 
 
 def _serves(pod: Pod) -> bool:
