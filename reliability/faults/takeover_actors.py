@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import foreign, names, resources
 from controllers.domain.driver.variant import ADOPTED
 from controllers.explain.faults import UsageError
-from controllers.runtime.errors import AlreadyExists, RuntimeFault
+from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import parser, takeover
 from kubectl_gpu.cluster import Cluster
 from reliability.faults.driver_actors import DriverActors
 from reliability.faults.environment import MANAGER, TEAM
 from reliability.faults.takeover_invariants import LET_GO
-from reliability.kit import actors
 from sim import gpu_operator
-from sim.nodes import modules
-from sim.nodes.names import MODULES
-from sim.workload import IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,42 +33,21 @@ class TakeoverActors(DriverActors):
         environment.has_operator = True
         (environment.folder / "takeover.yaml").unlink(missing_ok=True)
         environment.beside(gpu_operator.Plugin(self._client, self._view).run())
-        await self._act(self._install)
-
-    async def _install(self) -> None:
-        namespace = gpu_operator.NAMESPACE
-        await actors.create_namespace(self._client, namespace, manager=MANAGER)
-        await self._client.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
-        for crd in gpu_operator.crds():
-            await self._make(resources.CRD, crd)
-        about = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"}}
-        await self._make(foreign.CLUSTERPOLICY, {**about, "spec": {"driver": {"enabled": True}}})
-        policy = orjson.loads(await self._client.get(foreign.CLUSTERPOLICY, "cluster-policy"))
-        await self._make(resources.DEPLOYMENT, gpu_operator.deployment(), namespace)
-        for app in gpu_operator.PROGRAMS:
-            await self._make(resources.DAEMONSET, gpu_operator.daemonset(app, policy), namespace)
-
-    async def _make(self, resource: resources.Resource, body: dict[str, Any], namespace: str | None = None) -> None:
-        with contextlib.suppress(AlreadyExists):
-            await self._client.create(resource, body, namespace, manager=MANAGER)
+        await self._act(lambda: gpu_operator.install(self._client, manager=MANAGER))
 
     async def operator_serves(self, node: str, version: str) -> None:
         """The operator has a node: its labels, and a driver that one of its pods loaded."""
         labels = {"metadata": {"labels": gpu_operator.LABELS}}
         await self._act(lambda: self._client.merge(resources.NODE, node, labels, manager=MANAGER))
         await self.until(lambda: any(self._theirs(node, "driver")), lambda: sorted(self._theirs(node)))
-        found = self._view.nodes.get(node)
-        boot = found.status.node_info.boot_id if found is not None else ""
-        loaded = modules.Loaded(version=version, boot=boot, pod=next(self._theirs(node, "driver")))
-        body = {"metadata": {"annotations": {MODULES: modules.text(loaded)}}}
-        await self._act(lambda: self._client.merge(resources.NODE, node, body, manager=MANAGER))
+        found, pod = self._view.nodes.get(node), next(self._theirs(node, "driver"))
+        assert found is not None
+        await self._act(lambda: gpu_operator.load(self._client, found, pod, version, manager=MANAGER))
 
     async def foreign_pod(self, name: str, node: str) -> None:
         """Create a pod with a card of a node by the operator's plugin."""
-        container = {"name": "main", "image": IMAGE, "resources": {"limits": {gpu_operator.RESOURCE: "1"}}}
-        selector = {names.LABEL_HOSTNAME: node}
-        spec = {"containers": [container], "nodeSelector": selector, "terminationGracePeriodSeconds": 0}
-        await self._act(lambda: self._make(resources.POD, {"metadata": {"name": name}, "spec": spec}, TEAM))
+        body = gpu_operator.pod(name, node)
+        await self._act(lambda: self._once(self._client.create(resources.POD, body, TEAM, manager=MANAGER)))
 
     async def let_go(self, pod: str) -> None:
         """End a pod that has a card by the operator's plugin, as its user does once it is done."""
