@@ -41,7 +41,7 @@ def _listed(
 
     async def ask() -> list[str]:
         from controllers.api.meta import KubeObject
-        from kubectl_gpu.cluster import connected
+        from kubectl_gpu.connecting import connected
 
         async with asyncio.timeout(PATIENCE), connected(parsed_args) as cluster:
             namespace = cluster.namespace if namespaced else None
@@ -93,7 +93,7 @@ def waiting(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 def contexts(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """Contexts of the kubeconfig."""
-    from kubectl_gpu.cluster import contexts as of_file
+    from kubectl_gpu.connecting import contexts as of_file
 
     try:
         return of_file(getattr(parsed_args, "kubeconfig", None))

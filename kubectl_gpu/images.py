@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from controllers.api import resources, system_facts
 from controllers.api.agent_report import Report
 from controllers.api.gpudriver import GPUDriver
@@ -14,6 +12,7 @@ from controllers.api.names import MODULE, NAMESPACE
 from controllers.api.record import adapter
 from controllers.api.settings import ModuleConfig, Settings, parse_settings
 from controllers.explain import images as listing
+from controllers.explain import manifests
 from controllers.explain.faults import UsageError
 from controllers.runtime.errors import NotFound
 from kubectl_gpu import output
@@ -52,7 +51,7 @@ def _given(args: argparse.Namespace) -> set[tuple[str, str]]:
 
 
 def _of_files(files: Iterable[str], systems: set[tuple[str, str]]) -> Iterator[ImageUse]:
-    documents = [one for name in files for one in _documents(name)]
+    documents = [one for name in files for one in manifests.documents(text_of(name), name)]
     settings = [one.get("spec") or {} for one in documents if one.get("kind") == "ModuleConfig"]
     chosen = parsed(settings[-1]) if settings else Settings()
     try:
@@ -73,14 +72,6 @@ def parsed(spec: dict[str, Any]) -> Settings:
         return parse_settings(spec.get("settings") or {}, spec.get("version", 1))
     except ValueError as error:
         raise UsageError(f"ModuleConfig {MODULE} is not as the module takes it: {error}") from error
-
-
-def _documents(name: str) -> Iterator[dict[str, Any]]:
-    try:
-        for document in yaml.safe_load_all(text_of(name)):
-            yield from (document["items"] or () if document.get("kind") == "List" else (document,)) if document else ()
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name} holds no objects: {' '.join(str(error).split())[:200]}") from error
 
 
 async def _of_cluster(cluster: Cluster, systems: set[tuple[str, str]]) -> list[ImageUse]:

@@ -70,7 +70,7 @@ async def _command(args: argparse.Namespace) -> int:
         timeline,
         versions,
     )
-    from kubectl_gpu.cluster import connected
+    from kubectl_gpu.connecting import connected
 
     commands = {
         "nodes": listing.nodes,

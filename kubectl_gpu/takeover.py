@@ -8,22 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
-from controllers.api import foreign, names, resources
+from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.explain import takeover as maps
 from controllers.explain.faults import UsageError
 from controllers.explain.table import Cell
-from controllers.runtime.client import MERGE
-from controllers.runtime.errors import AlreadyExists, NotFound
 from kubectl_gpu import output
-from kubectl_gpu.cluster import MANAGER
+from kubectl_gpu import takeover_saved as saved
 from kubectl_gpu.takeover_nodes import switched, untaint
 from kubectl_gpu.takeover_reads import Reads
 from kubectl_gpu.takeover_toolkits import remove_toolkits
@@ -66,63 +60,24 @@ async def _begin(cluster: Cluster, args: argparse.Namespace) -> int:
     against = maps.objections(each.obj for each in await cluster.list(resources.NODE, Node))
     if against:
         raise UsageError(f"Not now: {'; '.join(against)}. Let the upgrade end, or end it, and begin again.")
-    _save(there, args.filename)
+    saved.save(there, args.filename)
     for one in there.deployments:
-        path = resources.DEPLOYMENT.path(one["metadata"]["namespace"], one["metadata"]["name"])
         # Noted in the same write: a second begin saves what was, and not what this step made.
         noted = {names.TAKEOVER_REPLICAS: str(maps.replicas_of(one))}
-        await _patch(cluster, path, {"metadata": {"annotations": noted}, "spec": {"replicas": 0}})
+        body = {"metadata": {"annotations": noted}, "spec": {"replicas": 0}}
+        await cluster.merge(resources.DEPLOYMENT, one, body)
     await _until(reads, lambda now: all(not one.get("status", {}).get("replicas") for one in now.deployments), args)
     # Its policies first: while one is there, whoever starts the operator again has the DaemonSets made anew.
     for one in there.policies:
-        kind = foreign.CLUSTERPOLICY if one["kind"] == foreign.CLUSTERPOLICY.kind else foreign.NVIDIADRIVER
-        await _orphan(cluster, kind.path(name=one["metadata"]["name"]), one)
+        await cluster.delete(saved.POLICIES[one["kind"]], one, orphan=True)
     for one in there.daemonsets:
-        meta = one["metadata"]
-        await _orphan(cluster, resources.DAEMONSET.path(meta["namespace"], meta["name"]), one)
+        await cluster.delete(resources.DAEMONSET, one, orphan=True)
     await _until(reads, lambda now: now.is_stopped and not any(_kept(pod) for pod in now.pods), args)
     drivers = (await reads.operator()).drivers()
     for pod in drivers:
         await _mark_driver(cluster, pod, "true")
     print_lines([f"GPU Operator is stopped, its pods run on; {len(drivers)} drivers are adopted as they are."])
     return OK
-
-
-def _save(there: maps.OperatorState, filename: str | None) -> None:
-    """Write what the way back needs; a file that has it already, of a step that was cut off, stays as it is."""
-    if not there.policies and not any(one["spec"].get("replicas") for one in there.deployments):
-        return  # it was saved when it was stopped
-    if not filename:
-        raise UsageError("Give --filename FILE: the way back needs what is deleted, and it is saved there.")
-    try:
-        with Path(filename).open("x", encoding="utf-8") as file:
-            yaml.safe_dump(maps.saved(there), file, sort_keys=False)
-    except FileExistsError:
-        if not maps.has_all(_items(filename), there):
-            raise UsageError(
-                f"{filename} is there already, and does not have the operator as it is: name another."
-            ) from None
-    except OSError as error:
-        raise UsageError(f"{filename} cannot be written: {error}") from error
-
-
-def _items(filename: str) -> list[dict[str, Any]]:
-    """What `begin` saved; raises UsageError."""
-    try:
-        items = yaml.safe_load(Path(filename).read_text(encoding="utf-8"))["items"]
-        return [one for one in items if _is_saved(one)]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{filename} is not what `begin` saved: {error}") from error
-
-
-def _is_saved(item: dict[str, Any]) -> bool:
-    """Whether it is an object as `begin` saves it; raises KeyError, TypeError or ValueError."""
-    name, kind = item["metadata"]["name"], item["kind"]
-    if kind == "Deployment":
-        return bool(name and item["metadata"]["namespace"]) and int(item["spec"]["replicas"]) >= 0
-    if kind not in (foreign.CLUSTERPOLICY.kind, foreign.NVIDIADRIVER.kind):
-        raise ValueError(f"it holds a {kind}")
-    return bool(name)
 
 
 async def _nodes(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -170,7 +125,7 @@ async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
     """Give the cluster back to the operator, as it was saved."""
     if not args.filename:
         raise UsageError("Give --filename FILE: what `begin` saved.")
-    items = _items(args.filename)
+    items = saved.read(args.filename)
     await untaint(cluster)
     kept = maps.keeping(each.obj for each in await cluster.list(resources.NODE, Node))
     used: dict[str | None, int] = defaultdict(int)
@@ -193,41 +148,14 @@ async def _back(cluster: Cluster, args: argparse.Namespace) -> int:
     for pod in there.drivers():
         await _mark_driver(cluster, pod, None)
     for item in sorted(items, key=lambda one: one["kind"] == "Deployment"):
-        await _restore(cluster, item)
+        await saved.restore(cluster, item)
     print_lines(["GPU Operator has its policies again and runs: it keeps the pods that are there."])
     return OK
 
 
-async def _restore(cluster: Cluster, item: dict[str, Any]) -> None:
-    meta = item["metadata"]
-    if item["kind"] == "Deployment":
-        path = resources.DEPLOYMENT.path(meta["namespace"], meta["name"])
-        noted = {"annotations": {names.TAKEOVER_REPLICAS: None}}
-        await _patch(cluster, path, {"metadata": noted, "spec": {"replicas": item["spec"]["replicas"]}})
-        return
-    item = {**item, "metadata": {key: value for key, value in meta.items() if key != "uid"}}
-    kind = foreign.CLUSTERPOLICY if item["kind"] == foreign.CLUSTERPOLICY.kind else foreign.NVIDIADRIVER
-    try:
-        await cluster.client.request("POST", kind.path(), query={"fieldManager": MANAGER}, body=item)
-    except AlreadyExists:
-        warn(f"{item['kind']} {meta['name']} is there, and stays as it is.")
-
-
 async def _mark_driver(cluster: Cluster, pod: dict[str, Any], value: str | None) -> None:
     meta = pod["metadata"]
-    body = {"metadata": {"uid": meta["uid"], "labels": {names.DRIVER_ADOPTED: value}}}
-    await _patch(cluster, resources.POD.path(meta["namespace"], meta["name"]), body)
-
-
-async def _patch(cluster: Cluster, path: str, body: dict[str, Any]) -> None:
-    await cluster.client.request("PATCH", path, query={"fieldManager": MANAGER}, body=body, content_type=MERGE)
-
-
-async def _orphan(cluster: Cluster, path: str, raw: dict[str, Any]) -> None:
-    """Delete exactly this object, and leave what it owns."""
-    body = {"propagationPolicy": "Orphan", "preconditions": {"uid": raw["metadata"]["uid"]}}
-    with suppress(NotFound):
-        await cluster.client.request("DELETE", path, body=body)
+    await cluster.merge(resources.POD, pod, {"metadata": {"uid": meta["uid"], "labels": {names.DRIVER_ADOPTED: value}}})
 
 
 def _kept(pod: dict[str, Any]) -> bool:

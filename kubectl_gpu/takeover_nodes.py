@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import names, resources
 from controllers.api.kube import Node
 from controllers.api.record import to_json
-from controllers.runtime.client import MERGE
-from controllers.runtime.errors import Conflict, NotFound
-from kubectl_gpu.cluster import MANAGER
+from controllers.runtime.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +32,7 @@ async def switched(cluster: Cluster, reads: Reads, name: str, limit: float) -> f
     await _taint(cluster, name, on=True)
     try:
         (found,) = await reads.nodes((name,))
-        if found.word != "Ready" or await reads.users(name):
+        if found.word != "Ready":
             return None
         began = time.monotonic()
         await remove(cluster, found.others)
@@ -50,12 +48,7 @@ async def switched(cluster: Cluster, reads: Reads, name: str, limit: float) -> f
 async def remove(cluster: Cluster, pods: Iterable[dict[str, Any]]) -> None:
     """Delete exactly these pods."""
     for pod in pods:
-        meta = pod["metadata"]
-        body = {"preconditions": {"uid": meta["uid"]}}
-        try:
-            await cluster.client.request("DELETE", resources.POD.path(meta["namespace"], meta["name"]), body=body)
-        except NotFound:
-            continue
+        await cluster.delete(resources.POD, pod)
 
 
 async def untaint(cluster: Cluster) -> None:
@@ -68,7 +61,8 @@ async def untaint(cluster: Cluster) -> None:
 async def _taint(cluster: Cluster, name: str, *, on: bool) -> None:
     """Put the taint on the node, or take it off; all others stay as they are."""
     for left in reversed(range(TRIES)):
-        node = (await cluster.get(resources.NODE, Node, name)).obj
+        found = await cluster.get(resources.NODE, Node, name)
+        node = found.obj
         before = [to_json(one) for one in node.spec.taints]
         after = [one for one in before if one["key"] != names.TAKEOVER_TAINT]
         if on:
@@ -77,9 +71,8 @@ async def _taint(cluster: Cluster, name: str, *, on: bool) -> None:
             return
         meta = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
         body = {"metadata": meta, "spec": {"taints": after}}
-        query, path = {"fieldManager": MANAGER}, resources.NODE.path(name=name)
         try:
-            await cluster.client.request("PATCH", path, query=query, body=body, content_type=MERGE)
+            await cluster.merge(resources.NODE, found.raw, body)
         except Conflict:  # kubelet writes nodes, too
             if not left:
                 raise

@@ -8,7 +8,8 @@ from controllers.api import names
 from controllers.domain.request import units_of
 from controllers.domain.taints import tolerated, wanted
 from controllers.explain.queue import Queue, from_status
-from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_order import computed
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.queue_table import pool_of
 from controllers.explain.records import Unreadable
 

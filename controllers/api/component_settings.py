@@ -6,8 +6,7 @@ What cannot work is refused here, in a sentence, and not by the kubelet of each 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
-from typing import Annotated, Literal, TypeVar, get_type_hints
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -16,7 +15,6 @@ from controllers.api.image_reference import DIGEST, PATH, TAG, split_reference
 from controllers.api.quantity import Quantities, amount
 from controllers.api.record import Atomic, record
 
-T = TypeVar("T")
 _REPOSITORY = rf"^{PATH}$"
 _IMAGE = rf"^{PATH}(:{TAG})?(@{DIGEST})?$"
 _VERSION = rf"^({DIGEST}|{TAG}(@{DIGEST})?)$"
@@ -135,19 +133,7 @@ class ComponentSettings:
         return self
 
 
-def _with_descriptions(cls: type[T]) -> type[T]:
-    """Declare the fields of the base anew: pydantic reads no docstring of another class."""
-    hints = get_type_hints(ComponentSettings, include_extras=True)
-    cls.__annotations__ = {one.name: hints[one.name] for one in fields(ComponentSettings)} | cls.__annotations__
-    for name, info in ComponentSettings.__pydantic_fields__.items():  # type: ignore[attr-defined]
-        made = info.default_factory
-        default = {"default": info.default} if made is None else {"default_factory": made}
-        setattr(cls, name, Field(**default, description=info.description))
-    return cls
-
-
 @record
-@_with_descriptions
 class ToolkitSettings(ComponentSettings):
     """The container toolkit, and how far the module goes with the node's container runtime."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from controllers.api.driver_work import DriverWork, LastDriverWork
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record
-from controllers.api.runtime_state import RuntimeState
+from controllers.api.runtime_state import KIND_MAX, MESSAGE_MAX, RuntimeState
 from controllers.api.software import SoftwareVersion
 
 Stage = Literal[
@@ -79,11 +79,11 @@ class DriverInfo:
 class ContainerRuntime:
     """The node's container runtime, as the toolkit's pod finds it."""
 
-    kind: Annotated[str, Field(max_length=64)] = ""
+    kind: Annotated[str, Field(max_length=KIND_MAX)] = ""
     """Its name: containerd, CRI-O, Docker, or K3s and RKE2; empty where that is not known."""
     state: RuntimeState
     """How far it is with NVIDIA's handlers; Ready where it runs with them."""
-    message: Annotated[str, Field(max_length=512)] = ""
+    message: Annotated[str, Field(max_length=MESSAGE_MAX)] = ""
     """What it waits for, or what is in the way."""
     restart_allowed: bool | None = None
     """Whether it is the node's turn to have its runtime restarted (`bootstrap.toolkit.runtimeRestarts`)."""

@@ -31,3 +31,6 @@ SILENT: Final = "Silent"
 STATES: Final[tuple[RuntimeState, ...]] = get_args(RuntimeState)
 SETTLED: Final = (READY, BY_HAND)
 """In which nothing is left to do to the runtime, and a node needs no turn; what containers get the validator says."""
+KIND_MAX: Final = 64
+MESSAGE_MAX: Final = 512
+"""Characters at most of the kind and of the message that a node tells with its state."""

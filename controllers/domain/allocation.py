@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.gpupool import AllocationSpec, MIGShare, MpsShares, TimeSlice
 from controllers.domain import mig
-from controllers.domain.request import suffix_for
+from controllers.domain.request import suffixes_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def profiles_of(allocation: AllocationSpec) -> Mapping[str, int]:
 
 def suffixes(pool: str, allocation: AllocationSpec) -> tuple[str, ...]:
     """What stands after `gpu.deckhouse.io/` in each resource under which a pool's cards are offered."""
-    return tuple(suffix_for(pool, profile) for profile in offered_profiles(allocation))
+    return suffixes_for(pool, profiles_of(allocation))
 
 
 def offered_profiles(allocation: AllocationSpec) -> tuple[str | None, ...]:
@@ -114,10 +114,10 @@ def is_shared(allocation: AllocationSpec) -> bool:
 def explain_mig_mismatch(pool: GPUPool, device: GPUDevice) -> str | None:
     """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
     found = divided(device, pool.spec.allocation)
-    return str(found) if isinstance(found, mig.Misfit) else None
+    return found if isinstance(found, str) else None
 
 
-def divided(device: GPUDevice | None, allocation: AllocationSpec) -> mig.CardLayout | mig.Misfit | None:
+def divided(device: GPUDevice | None, allocation: AllocationSpec) -> mig.CardLayout | str | None:
     """How a card is to be divided in mode MIG, or why it cannot be; None in other modes, and where it is not known."""
     asked = division_of(allocation)
     card = mig.card_of(device) if device is not None and asked is not None else None

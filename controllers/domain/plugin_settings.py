@@ -19,7 +19,7 @@ from controllers.api import names
 from controllers.api.gpudevice import ProfileSlots, Published
 from controllers.api.gpupool import MpsShares
 from controllers.domain.allocation import profiles_of, slots_under
-from controllers.domain.request import suffix_for
+from controllers.domain.request import suffixes_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class PluginSettings:
     @property
     def suffixes(self) -> tuple[str, ...]:
         """What stands after `gpu.deckhouse.io/` in the resources under which the cards are offered."""
-        return tuple(suffix_for(self.pool, profile) for profile in self.profiles) or (self.pool,)
+        return suffixes_for(self.pool, self.profiles)
 
     def text(self) -> str:
         """The settings as the ConfigMap carries them; the same offer always gives the same text."""

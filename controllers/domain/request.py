@@ -19,7 +19,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.quantities import LONGEST, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from controllers.api.kube import Container, Pod, PodSpec
 
@@ -47,6 +47,11 @@ def suffix_for(pool: str, profile: str | None = None) -> str:
     A pool's name has no dot, so the first one ends it; a resource's name has no plus sign: `mixed.1g.10gb.me`.
     """
     return pool if profile is None else f"{pool}.{profile.replace('+', '.')}"
+
+
+def suffixes_for(pool: str, profiles: Iterable[str | None]) -> tuple[str, ...]:
+    """The suffix of each resource of a pool: one for each profile of its mixed layout, else the pool's name."""
+    return tuple(suffix_for(pool, profile) for profile in profiles) or (pool,)
 
 
 def pool_of(suffix: str) -> str:
@@ -86,18 +91,13 @@ _known = lru_cache(maxsize=1024)(whole)
 
 def _asks(container: Container) -> dict[str, int]:
     """Suffixes (`suffix_for`) and units of one container; extended resources have limits equal to requests."""
-    requests, limits = container.resources.requests, container.resources.limits
-    merged = {**requests, **limits} if requests and limits else limits or requests
-    if not merged:
-        return {}
+    found: dict[str, int] = {}
     start = len(names.PREFIX)
-    return {key[start:]: _known(value) for key, value in merged.items() if key.startswith(names.PREFIX)}
-
-
-def pools_named(spec: PodSpec) -> list[str]:
-    """Every pool that the pod names, also with quantity 0; raises ValueError."""
-    containers = (*spec.init_containers, *spec.containers)
-    return sorted({pool_of(suffix) for container in containers for suffix in _asks(container)})
+    for source in (container.resources.requests, container.resources.limits):
+        for key, value in source.items():
+            if key.startswith(names.PREFIX):
+                found[key[start:]] = _known(value)
+    return found
 
 
 def effective(spec: PodSpec) -> dict[str, int]:
@@ -161,23 +161,21 @@ def pools_of(pod: Pod) -> frozenset[str]:
 
 def suffixes_of(pod: Pod) -> dict[str, int]:
     """Units by suffix (`suffix_for`) that a stored pod needs; none where its quantities cannot be read."""
-    spec = pod.spec
+    return {suffix: units for suffix, units in _stored(pod).items() if units > 0}
+
+
+def _stored(pod: Pod) -> dict[str, int]:
+    """The same, with those of which it names none: the sum is the same, and a pool has thousands of pods."""
     try:
-        if not spec.init_containers and len(spec.containers) == 1:  # nearly all
-            return {suffix: units for suffix, units in _asks(spec.containers[0]).items() if units > 0}
-        return effective(spec)
+        return at_once(pod.spec, _asks)
     except ValueError:
         return {}
 
 
-def suffix_of(pod: Pod, pool: str) -> str:
-    """The suffix of a pool's resource that a stored pod asks for; the pool's name where it asks for none."""
-    return min((suffix for suffix in suffixes_of(pod) if pool_of(suffix) == pool), default=pool)
-
-
-def asked_profile(pod: Pod, pool: str) -> str | None:
-    """The MIG profile that a stored pod asks for, in a pool of a mixed layout."""
-    return profile_of(suffix_of(pod, pool))
+def asked_of(pod: Pod, pool: str) -> PoolRequest:
+    """What a stored pod asks of a pool; no units where it asks for none, or its quantities cannot be read."""
+    asked = {suffix: units for suffix, units in suffixes_of(pod).items() if pool_of(suffix) == pool}
+    return PoolRequest(pool, sum(asked.values()), profile_of(min(asked, default=pool)))
 
 
 def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:
@@ -185,7 +183,7 @@ def units_of(pod: Pod, pool: str, profile: str | None = None) -> int:
 
     `profile`: of this one alone, in a mixed layout; else of whichever.
     """
-    asked = suffixes_of(pod)
+    asked = _stored(pod)
     return _of_pool(asked, pool) if profile is None else asked.get(suffix_for(pool, profile), 0)
 
 
@@ -198,7 +196,11 @@ def lasting_of(pod: Pod, pool: str) -> int:
 
 
 def _of_pool(asked: Mapping[str, int], pool: str) -> int:
-    return sum(units for suffix, units in asked.items() if pool_of(suffix) == pool)
+    found = 0
+    for suffix, units in asked.items():
+        if suffix == pool or pool_of(suffix) == pool:
+            found += units
+    return found
 
 
 def needs(pod: Pod) -> int:

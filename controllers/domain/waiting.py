@@ -20,7 +20,7 @@ from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.node_fit import PodConstraints, node_fits
-from controllers.domain.request import asked_profile, units_of
+from controllers.domain.request import asked_of
 from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
@@ -72,18 +72,18 @@ def pending_pod(pod: TenantPod, pool: str) -> PendingPod | None:
     meta, request = pod.metadata, pod.metadata.annotations.get(names.REQUEST_ID)
     if pod.node is not None or pod.finished or meta.deletion_timestamp or pod.spec.scheduling_gates or not request:
         return None
-    units = units_of(pod, pool)
-    if units == 0:
+    wanted = asked_of(pod, pool)
+    if wanted.units == 0:
         return None
     return PendingPod(
         request_id=request,
         namespace=meta.namespace or "",
         pod=meta.name,
         created=meta.creation_timestamp,
-        units=units,
+        units=wanted.units,
         devices=frozenset(named_devices(pod)),
         wants=PodConstraints.of(pod.spec),
-        profile=asked_profile(pod, pool),
+        profile=wanted.profile,
     )
 
 

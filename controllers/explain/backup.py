@@ -10,15 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from controllers.api import names
 from controllers.api.resources import GPUDRIVER, GPUPOOL, MODULECONFIG, Resource
-from controllers.explain import card_marks
+from controllers.explain import card_marks, manifests
 from controllers.explain.faults import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver
@@ -60,18 +58,18 @@ def _bare(raw: Mapping[str, Any]) -> dict[str, Any]:
 def read(text: str, source: str) -> Backup:
     """What a file holds; raises UsageError."""
     made = Backup()
-    cards: list[Mapping[str, Any]] = []
+    cards: list[dict[str, Any]] = []
     try:
-        for raw in _items(yaml.safe_load_all(text)):
+        for raw in manifests.documents(text, source):
             if resource_of(raw) is not None:
                 made.objects.append(_bare(raw))
             else:
                 cards.append(raw)
-        made.cards = card_marks.read(yaml.safe_dump_all(cards), source)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{source} is not what kubectl gpu backup writes: {' '.join(str(error).split())[:200]}"
         ) from error
+    made.cards = card_marks.marks_of(cards, source)
     made.objects.sort(key=lambda raw: [resource.kind for resource in KEPT].index(raw["kind"]))
     return made
 
@@ -80,14 +78,6 @@ def resource_of(raw: Mapping[str, Any]) -> Resource | None:
     """The kind of an object of which the spec is kept; None for another."""
     found = ((raw["kind"], raw["apiVersion"]) == (each.kind, each.api_version) for each in KEPT)
     return next((each for each, same in zip(KEPT, found, strict=True) if same), None)
-
-
-def _items(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    for document in documents:
-        if document is not None and document["kind"] == "List":
-            yield from _items(document["items"] or ())
-        elif document is not None:
-            yield document
 
 
 def located(cards: Sequence[CardMarks], devices: Iterable[GPUDevice]) -> list[CardMarks]:

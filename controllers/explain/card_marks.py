@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
+from controllers.explain import manifests
 from controllers.explain.faults import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from controllers.api.gpudevice import GPUDevice
 
@@ -106,23 +105,22 @@ def _of(raw: dict[str, Any]) -> CardMarks | None:
 
 def read(text: str, source: str) -> list[CardMarks]:
     """What a file says, by the cards' names; raises UsageError."""
+    return marks_of(manifests.documents(text, source), source)
+
+
+def marks_of(objects: Iterable[dict[str, Any]], source: str) -> list[CardMarks]:
+    """What the GPUDevices of a file say, by the cards' names; raises UsageError."""
     try:
-        found = {said.name: said for raw in _objects(yaml.safe_load_all(text)) if (said := _of(raw)) is not None}
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        found = {said.name: said for raw in objects if (said := _of(_expected(raw))) is not None}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{source} is not what kubectl gpu export writes: {' '.join(str(error).split())[:200]}"
         ) from error
     return [said for _, said in sorted(found.items())]
 
 
-def _objects(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    for document in documents:
-        if document is None:
-            continue
-        if document["kind"] == "List":
-            yield from _objects(document["items"] or ())
-        elif document["kind"] != GPUDEVICE.kind or document["apiVersion"] != GPUDEVICE.api_version:
-            msg = f"it holds a {document['kind']} ({document['apiVersion']}), and only GPUDevices are expected"
-            raise ValueError(msg)
-        else:
-            yield document
+def _expected(raw: dict[str, Any]) -> dict[str, Any]:
+    if raw["kind"] != GPUDEVICE.kind or raw["apiVersion"] != GPUDEVICE.api_version:
+        msg = f"it holds a {raw['kind']} ({raw['apiVersion']}), and only GPUDevices are expected"
+        raise ValueError(msg)
+    return raw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.queue.gates import is_queued
-from controllers.domain.request import asked_profile
+from controllers.domain.request import asked_of
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.pool_cards import NodeCards
     from controllers.domain.verdict.records import NodeVerdict, PodVerdict, Summary
     from controllers.explain.queue import Queue
-    from controllers.explain.queue_order import QueueSeen
+    from controllers.explain.queue_seen import QueueSeen
 
 ALL: Final = 1 << 30
 """All that a node has free."""
@@ -53,7 +53,7 @@ def numbers_of(seen: QueueSeen, queue: Queue, pod: TenantPod) -> Summary | None:
 
 def _cards(seen: QueueSeen, queue: Queue, pod: TenantPod) -> dict[str, NodeCards]:
     """The pool's cards as they are for pods that ask for the same profile, where it has a mixed layout."""
-    profile = asked_profile(pod, seen.pool.name)
+    profile = asked_of(pod, seen.pool.name).profile
     return cards_of(seen, kept_before(queue, pod), seen.now, queue.slots.get(profile), profile)
 
 

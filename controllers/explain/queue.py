@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.queue.policy import policy_of
-from controllers.domain.request import asked_profile, units_of
+from controllers.domain.request import asked_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,17 +94,30 @@ class Queue:
         return replace(self, waiters=tuple(each for each in self.waiters if each.namespace == namespace))
 
 
-def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
-    """A queued pod, without a place."""
-    meta = pod.metadata
+def waiter(
+    pod: TenantPod,
+    pool: str,
+    reason: str,
+    *,
+    position: int | None = None,
+    ahead: int | None = None,
+    node: str | None = None,
+    node_use: NodeUse | None = None,
+) -> Waiter:
+    """A queued pod. The place, the slots ahead, and the node are as in `Waiter`."""
+    meta, wanted = pod.metadata, asked_of(pod, pool)
     return Waiter(
         namespace=meta.namespace or "",
         pod=meta.name,
-        units=units_of(pod, pool),
-        profile=asked_profile(pod, pool),
+        units=wanted.units,
+        profile=wanted.profile,
         priority=pod.spec.priority or 0,
         since=meta.creation_timestamp,
         reason=reason,
+        position=position,
+        ahead=ahead,
+        node=node,
+        node_use=node_use,
     )
 
 

@@ -16,6 +16,7 @@ from controllers.api.resources import GPUPOOL
 from controllers.domain.mig import read_parted
 from controllers.domain.request import suffix_for
 from controllers.gpu_operator.mig_parted import allocation, refusal
+from controllers.gpu_operator.reasons import CLUSTER_POLICY
 from controllers.gpu_operator.sharing import CARD, Sharing, sharing
 from controllers.gpu_operator.source import BUILT_IN, Source
 
@@ -61,8 +62,7 @@ def pools(fields: Fields, source: Source) -> Pools:
         fields.remark("ToDo", "devicePlugin.enabled", reason, value=False)
         return made
     if strategy := fields.text("mig.strategy"):
-        reason = "a pool has a resource of its own, whatever it divides: there is no strategy to choose"
-        fields.remark("NoCounterpart", "mig.strategy", reason, strategy)
+        fields.remark("NoCounterpart", "mig.strategy", CLUSTER_POLICY.reason("mig.strategy", strategy), strategy)
     divided = _divided(fields, source)
     shared = _shared(fields, source)
     default = fields.text("devicePlugin.config.default")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from controllers.explain import manifests
 from controllers.explain.faults import UsageError
 from controllers.gpu_operator.chart import is_values, of_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 GROUP = "nvidia.com"
 BUILT_IN = "default-mig-parted-config"
@@ -92,27 +91,9 @@ def read(texts: Iterable[tuple[str, str]]) -> Source:
     source = Source()
     for file, text in texts:
         try:
-            for found in _objects(yaml.safe_load_all(text), file):
-                source.add(found)
-        except yaml.YAMLError as error:
-            # Its own words quote the line, which may have a password.
-            mark = getattr(error, "problem_mark", None)
-            where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-            raise UsageError(f"{file} is no YAML{where}.") from None
+            for document in manifests.documents(text, file):
+                for found in of_values(document) if is_values(document) else (document,):
+                    source.add(found)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise UsageError(f"{file} holds no objects of Kubernetes, and no values of GPU Operator's chart.") from None
     return source
-
-
-def _objects(documents: Iterable[Any], file: str) -> Iterator[Mapping[str, Any]]:
-    for document in documents:
-        if document is None:
-            continue
-        if not isinstance(document, dict):
-            raise UsageError(f"{file} holds no objects: a {type(document).__name__} stands where one is expected.")
-        if is_values(document):
-            yield from of_values(document)
-        elif str(document.get("kind", "")).endswith("List"):
-            yield from _objects(document.get("items") or (), file)
-        else:
-            yield document

@@ -18,7 +18,7 @@ from controllers.domain import near
 from controllers.domain.clock import begun, stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.near import LEVELS, CardOption, Level
-from controllers.domain.request import asked_profile, lasting_of
+from controllers.domain.request import asked_of, lasting_of
 from controllers.domain.slots import is_of, issuable, named_devices, slots_of
 from controllers.domain.wording import listed
 from controllers.gpupool.pod_status import apply_condition
@@ -147,7 +147,7 @@ def _reserved(seen: PodCards) -> list[GPUDevice]:
 
 def _best_here(seen: PodCards, places: Mapping[str, CardLocation], units: int, now: float) -> Apart:
     """How far apart so many slots of the node would have been, chosen beside what others have or were promised."""
-    profile = asked_profile(seen.pod, seen.pool)
+    profile = asked_of(seen.pod, seen.pool).profile
     left = [(card.name, count) for card in seen.here if (count := _available(seen, card, profile, now))]
     options = [CardOption(name, count, (-count, at), places[name]) for at, (name, count) in enumerate(left)]
     chosen = []

@@ -285,11 +285,19 @@ class Client:
         return await self.request("PUT", resource.path(namespace, name), query={"fieldManager": manager}, body=body)
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str, resource_version: str | None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str,
+        resource_version: str | None,
+        orphan: bool = False,
     ) -> None:
-        """Delete exactly the object with that uid (and version, where one is given)."""
+        """Delete exactly the object with that uid (and version, where one is given); with `orphan` not what it owns."""
         preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        body |= {"propagationPolicy": "Orphan"} if orphan else {}
         await self.request("DELETE", resource.path(namespace, name), body=body)
 
     async def evict(self, name: str, namespace: str, *, uid: str, dry_run: bool = False) -> None:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from controllers.api.names import MPS_ROOT
+from nodeagent.host import jsonfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,11 +113,6 @@ def folder(root: Path, pool: str) -> Path:
     return root / pool
 
 
-def card_folder(root: Path, pool: str, uuid: str) -> Path:
-    """The folder of a card: its pipes, and its daemon's log."""
-    return folder(root, pool) / uuid
-
-
 def is_alive(path: Path) -> bool:
     """Whether some process has the lock in a pool's folder."""
     try:
@@ -161,7 +157,7 @@ def write_wanted(path: Path, cards: Mapping[str, WantedDaemon]) -> None:
         former = before.cards.get(uuid) if before is not None else None
         same = before is not None and former is not None and replace(former, keep=one.keep) == one
         made[uuid] = asdict(one) | {"since": before.since[uuid] if same and before is not None else number}
-    _write(path / WANTED, {"number": number, "cards": made})
+    jsonfile.write(path / WANTED, {"number": number, "cards": made})
 
 
 def read_role_state(path: Path) -> RoleState | None:
@@ -190,7 +186,8 @@ def _believed(one: DaemonState, since: int | None, number: int) -> DaemonState:
 
 def write_state(path: Path, cards: Mapping[str, DaemonState], number: int = 0) -> None:
     """Say what has come of the wish of that number, where that differs from what was said; raises OSError."""
-    _write(path / STATE, {"number": number, "cards": {uuid: asdict(one) for uuid, one in sorted(cards.items())}})
+    made = {uuid: asdict(one) for uuid, one in sorted(cards.items())}
+    jsonfile.write(path / STATE, {"number": number, "cards": made})
 
 
 def card_folders(path: Path) -> frozenset[str]:
@@ -234,19 +231,3 @@ def _read(path: Path, made: Callable[[dict[str, Any]], T], nothing: T) -> T | No
         return nothing
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _write(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, indent=1)
-    try:
-        if path.read_text("utf-8") == text:
-            return
-    except (OSError, ValueError):
-        pass
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -16,6 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from controllers.api.runtime_state import MESSAGE_MAX
 from nodeagent.host.facts.records import Toolkit
 from nodeagent.host.hostfiles import Reader, inside
 from nodeagent.host.runtimes import configurations
@@ -31,7 +32,6 @@ LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr
 RUNTIME_STATE = "run/gpu-control-plane/runtime.json"
 """Where role `toolkit` tells what it found of the container runtime."""
 RUNTIME_MAX = 16 * 1024
-MESSAGE_MAX = 512
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_MAX = 32 * 1024 * 1024
 USUAL_HANDLER = "nvidia"

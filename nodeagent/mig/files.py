@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controllers.domain.mig import CardLayout
+from nodeagent.host import jsonfile
 from nodeagent.mig.cards.records import Attempt
 
 if TYPE_CHECKING:
@@ -76,13 +77,7 @@ class Journal:
 
     def write(self, attempts: Mapping[str, Attempt]) -> None:
         """Put them in place of what was written, whole or not at all."""
-        text = json.dumps({address: _written(attempt) for address, attempt in sorted(attempts.items())}, indent=1)
-        fresh = self._path.with_suffix(".new")
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
+        jsonfile.write(self._path, {address: _written(attempt) for address, attempt in sorted(attempts.items())})
 
 
 def _written(attempt: Attempt) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from nodeagent.toolkit.config.sources import Refused
 
 SOCKET: Final = "/run/containerd/containerd.sock"
 FILE_MAX: Final = 4 * 1024 * 1024
+PID_MAX: Final = 64  # bytes
 CONNECT_SECONDS: Final = 2.0
 _PARENT: Final = re.compile(r"^PPid:\s*(\d+)", re.MULTILINE)
 _UNIT: Final = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
@@ -106,7 +107,7 @@ class Host:
     def has_others_toolkit(self) -> bool:
         """Whether the installer of GPU Operator's toolkit runs: its pid file is not ours, nor is the process."""
         try:
-            pid = int(self.at(TOOLKIT_PID).read_text("utf-8"))
+            pid = int(hostfiles.content(self.root, TOOLKIT_PID, PID_MAX))
             program = (self.proc / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
         except (OSError, ValueError):
             return False

@@ -104,7 +104,7 @@ class Keeper:
     def _reconcile(self) -> State:
         kind = choice.of(self.host)
         self._kind = kind.name
-        if self._known is not None and self.state.phase == READY and kind.fingerprint() == self._known:
+        if self._known is not None and kind.fingerprint() == self._known and self._stays():
             return self.state
         self._known = None
         if self._back.go():
@@ -120,8 +120,13 @@ class Keeper:
         if state.phase == READY:
             self._back.proved()
             self._back.forget()
+        if state.phase in (READY, AWAITING_TURN):
             self._known = kind.fingerprint()
         return state
+
+    def _stays(self) -> bool:
+        """Whether the last state holds while the runtime and its files are the same: a turn is given by others."""
+        return self.state.phase == READY or not self.may_restart()
 
     def _without_program(self, kind: Kind, absent: str) -> State:
         """Nothing is told of a program that is not there: a handler that names it would fail every pod."""

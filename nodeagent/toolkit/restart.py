@@ -1,4 +1,4 @@
-"""Restarts the runtime when no container is being created, and waits until it serves CRI.
+"""Has the runtime read its files anew: by a signal, or by a restart when no container is being created.
 
 Containers go on: their shims do not end with it. One that is just being made may stay as it is for ever, so a moment
 without any is waited for.
@@ -21,12 +21,15 @@ from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from threading import Event
 
     from nodeagent.toolkit.host import Server
     from nodeagent.toolkit.kinds.base import Kind
 
 log = structlog.get_logger()
+RELOAD_SECONDS: Final = 5.0
+"""Until a reload shows."""
 SYSTEMCTL: Final = ("/usr/bin/systemctl", "/bin/systemctl", "/run/current-system/sw/bin/systemctl")
 
 
@@ -42,6 +45,20 @@ class Timeouts:
     """Until a restarted runtime has to serve."""
     poll: float = 0.5
     """Between two looks."""
+
+
+def reload_by_signal(server: Server, holds: Callable[[], bool]) -> bool:
+    """Have a process read its files by SIGHUP; whether `holds` is true soon. One that does not answer is asked anew."""
+    with suppress(ProcessLookupError):
+        os.kill(server.pid, signal.SIGHUP)
+    end = time.monotonic() + RELOAD_SECONDS
+    while True:
+        with suppress(RuntimeUnavailable):
+            if holds():
+                return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.1)
 
 
 def wait_until_quiet(kind: Kind, timeouts: Timeouts, stopping: Event) -> None:

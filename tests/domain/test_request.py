@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controllers.api.kube import Pod, PodSpec
 from controllers.api.record import adapter
 from controllers.domain import quantities
-from controllers.domain.request import effective, lasting, pools_named, pools_of, whole
+from controllers.domain.request import effective, lasting, pools_of, whole
 
 R = "gpu.deckhouse.io/a"
 
@@ -92,11 +92,10 @@ def test_requests_count_where_limits_are_missing_and_both_count_once() -> None:
     assert effective(made) == {"a": 3}
 
 
-def test_every_pool_is_named_also_with_quantity_0() -> None:
+def test_quantity_0_and_other_resources_ask_for_nothing() -> None:
     resources = {"limits": {R: "0", "gpu.deckhouse.io/b": "1", "cpu": "1", "nvidia.com/gpu": "1"}}
     made = adapter(PodSpec).validate_python({"containers": [{"resources": resources}]})
 
-    assert pools_named(made) == ["a", "b"]
     assert effective(made) == {"b": 1}
 
 

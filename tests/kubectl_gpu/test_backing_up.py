@@ -49,11 +49,15 @@ def test_a_file_is_read_as_it_was_written_whatever_its_form() -> None:
         assert [one["kind"] for one in found.objects] == ["GPUPool", "GPUDriver"]
 
 
-@pytest.mark.parametrize(
-    "text", ["{", "words", "kind: Pod\napiVersion: v1\n", "kind: List\nitems: [3]\n", "kind: GPUPool\n"]
-)
-def test_another_file_is_a_mistake(text: str) -> None:
-    with pytest.raises(UsageError, match="is not what kubectl gpu"):
+@pytest.mark.parametrize(("text", "told"), [
+    ("{", "is no YAML"),
+    ("words", "holds no objects"),
+    ("kind: List\nitems: [3]\n", "holds no objects"),
+    ("kind: Pod\napiVersion: v1\n", "is not what kubectl gpu"),
+    ("kind: GPUPool\n", "is not what kubectl gpu"),
+])  # fmt: skip
+def test_another_file_is_a_mistake(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
         backup.read(text, "x")
 
 

@@ -77,7 +77,7 @@ def test_an_air_gapped_install_is_listed_from_files(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
-        ("{", [], "holds no objects"),
+        ("{", [], "is no YAML in line 1"),
         ("- 1", [], "holds no objects"),
         ("kind: ModuleConfig\nspec: {version: 2, settings: {nope: 1}}", [], "there is no such setting"),
         ("", ["--kernel", "6.8"], "--kernel needs --system"),

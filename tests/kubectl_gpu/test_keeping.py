@@ -206,12 +206,17 @@ async def test_what_kubectl_get_prints_is_taken_too(file: Path) -> None:
     assert api.written == [("n1-0000-00-00-0", ASSIGNED)]
 
 
-@pytest.mark.parametrize(
-    "text", ["{", "just words", "kind: Pod\napiVersion: v1\n", "kind: List\nitems: [3]\n", "kind: GPUDevice\n"]
-)
-async def test_another_file_is_a_mistake(file: Path, text: str) -> None:
+@pytest.mark.parametrize(("text", "told"), [
+    ("{", "is no YAML in line 1, column 2"),
+    ("just words", "a value of type str where one is expected"),
+    ("kind: List\nitems: [3]\n", "a value of type int where one is expected"),
+    ("kind: List\nitems: {a: b}\n", "items of its List are of type dict"),
+    ("kind: Pod\napiVersion: v1\n", "is not what kubectl gpu export writes: it holds a Pod"),
+    ("kind: GPUDevice\n", "is not what kubectl gpu export writes"),
+])  # fmt: skip
+async def test_another_file_is_a_mistake(file: Path, text: str, told: str) -> None:
     stored(file, text)
-    with pytest.raises(UsageError, match="is not what kubectl gpu export writes"):
+    with pytest.raises(UsageError, match=told):
         await command(Api(), f"apply -f {file}")
 
 

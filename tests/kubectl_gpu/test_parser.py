@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from controllers.explain.faults import UsageError
-from kubectl_gpu.cluster import _impersonation
+from kubectl_gpu.connecting import _impersonation
 from kubectl_gpu.parser import build
 
 

@@ -72,13 +72,13 @@ def check_placement_bounds(spec: TenantSpec) -> Denied | None:
 
 
 def check_clients(spec: PodSpec, pool: GPUPool | None) -> Denied | None:
-    """Why a container asks for more of a pool of mode MPS than it could use; None elsewhere."""
+    """Why a container asks for more of a pool of mode MPS than it could use; None elsewhere.
+
+    Raises ValueError for quantities that `parse_pool_request` refuses.
+    """
     if pool is None or applied(pool).mode != "MPS":
         return None
-    try:
-        most = largest(spec, pool.name)
-    except ValueError:
-        return None  # it was read before, and this is never reached
+    most = largest(spec, pool.name)
     if most <= 1:
         return None
     return Denied(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controllers.api.gpunodeinventory import ContainerRuntime
-from controllers.api.runtime_state import STATES
+from controllers.api.runtime_state import KIND_MAX, MESSAGE_MAX, STATES
 
 if TYPE_CHECKING:
     from controllers.bootstrap.readiness.node_state import NodeState
-
-KIND_MAX: Final = 64
-MESSAGE_MAX: Final = 512
-"""Characters of what a node says that are kept."""
 
 
 def runtime_of(state: NodeState) -> ContainerRuntime | None:

@@ -5,7 +5,7 @@ Nothing here is the pool controller's alone: it stands on `api` and `domain`, an
 
 from controllers.domain.mig.configmap import configmap, read
 from controllers.domain.mig.difference import Change, difference
-from controllers.domain.mig.division import Misfit, divide, mixed
+from controllers.domain.mig.division import divide, mixed
 from controllers.domain.mig.document import document, text
 from controllers.domain.mig.layout import NodeLayout, PlannedCard, plan, was_ours
 from controllers.domain.mig.parted_config import PartedConfig, PartedLayout, PartedProblem, read_parted
@@ -19,7 +19,6 @@ __all__ = [
     "Change",
     "Division",
     "MigCard",
-    "Misfit",
     "NodeLayout",
     "PartedConfig",
     "PartedLayout",

@@ -7,7 +7,6 @@ instances of each of several profiles, on every card alike.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -24,17 +23,6 @@ if TYPE_CHECKING:
 DOES_NOT_FIT: Final = "MIGLayoutDoesNotFit"
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """Why a card cannot be divided so: one word, and a sentence."""
-
-    explanation: str
-
-    def __str__(self) -> str:
-        """As a message has it."""
-        return self.explanation
-
-
 def mixed(shares: Iterable[tuple[str, int]]) -> Division:
     """A mixed layout of profiles in any spelling; those of one add up. What is no profile stays as it is written."""
     counted: Counter[str] = Counter()
@@ -43,21 +31,21 @@ def mixed(shares: Iterable[tuple[str, int]]) -> Division:
     return Division(instances=tuple(sorted(counted.items())))
 
 
-def divide(card: MigCard, division: Division) -> CardLayout | Misfit:
-    """How the card is to be divided, or why it cannot be."""
+def divide(card: MigCard, division: Division) -> CardLayout | str:
+    """How the card is to be divided, or why it cannot be: one word, and a sentence."""
     if not division.instances:
         slots = slots_of(card, division.profile)
         if slots.profile is None:
-            return Misfit(f"{slots.reason}: {slots.message}")
+            return f"{slots.reason}: {slots.message}"
         return CardLayout(True, {slots.profile: slots.count})
     for name, _ in division.instances:
         if (slots := slots_of(card, name)).profile is None:
-            return Misfit(f"{slots.reason}: {slots.message}")
+            return f"{slots.reason}: {slots.message}"
     known = model(card.vendor, card.device)
     cut = known.geometry if known is not None else None
     if known is None or cut is None or not _fits(cut, division.instances):
         called = describe(card, known.product if known else None)
-        return Misfit(f"{DOES_NOT_FIT}: {called} has no place for {division} at once{_slices(cut, division)}")
+        return f"{DOES_NOT_FIT}: {called} has no place for {division} at once{_slices(cut, division)}"
     return CardLayout(True, dict(division.instances))
 
 

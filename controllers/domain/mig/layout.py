@@ -19,7 +19,6 @@ from controllers.domain.mig.records import DISABLED, CardLayout
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controllers.domain.mig.division import Misfit
     from controllers.domain.mig.records import MigCard
 
 VERSION_LENGTH = 16
@@ -89,7 +88,7 @@ def plan(cards: Iterable[MigCard]) -> NodeLayout:
     return NodeLayout(tuple(planned))
 
 
-def _layout(card: MigCard, asked: CardLayout | Misfit | None) -> CardLayout | None:
+def _layout(card: MigCard, asked: CardLayout | str | None) -> CardLayout | None:
     """How the card is to be divided; None where it is not to be touched."""
     if asked is not None:
         return asked if isinstance(asked, CardLayout) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.gates import waits_for_cards_alone
-from controllers.domain.request import asked_profile, units_of
+from controllers.domain.request import asked_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,15 +73,15 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
     request = pod.metadata.annotations.get(names.REQUEST_ID)
     if not request or not waits_for_cards_alone(pod):
         return None
-    units, profile = units_of(pod, pool), asked_profile(pod, pool)
-    if units == 0:
+    wanted = asked_of(pod, pool)
+    if wanted.units == 0:
         return None
     return Entry(
         key=pod.key,
         namespace=pod.metadata.namespace or "",
         priority=pod.spec.priority or 0,
         created=pod.metadata.creation_timestamp,
-        members=(Member(pod.key, request, units, PodConstraints.of(pod.spec, tolerated), profile),),
+        members=(Member(pod.key, request, wanted.units, PodConstraints.of(pod.spec, tolerated), wanted.profile),),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api.conditions import CONFIGURED, find
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import blocked_by
-from controllers.domain.verdict.card_reason import own_promise, promised_here, reason_of, reason_of_free, refused_by
+from controllers.domain.verdict.card_reason import own_promise, promised_here, reason_of, reason_of_free
 from controllers.domain.verdict.records import CardVerdict
 
 if TYPE_CHECKING:
@@ -20,21 +20,29 @@ if TYPE_CHECKING:
 
 
 def card_verdicts(
-    nodes: Mapping[str, NodeCards], asked: Asked, holders: Mapping[str, Pod], since: Mapping[str, str], now: float
+    nodes: Mapping[str, NodeCards],
+    asked: Asked,
+    holders: Mapping[str, Pod],
+    since: Mapping[str, str],
+    now: float,
+    *,
+    refused: Mapping[str, str],
 ) -> tuple[CardVerdict, ...]:
     """Every card, by node and name.
 
+    `refused`: why a node does not take the pod (`card_reason.refused_by`), by its name; empty where it does.
     `holders`: pods that are bound, by the inventoryID of each card that they were given; `since`: by key
     (`namespace/name`) of pods that run, since when, RFC 3339.
     """
-    return tuple(found for place in nodes.values() for found in _of_node(place, asked, holders, since, now))
+    made = (_of_node(place, asked, holders, since, now, refused=refused[place.name]) for place in nodes.values())
+    return tuple(found for each in made for found in each)
 
 
 def _of_node(
-    place: NodeCards, asked: Asked, holders: Mapping[str, Pod], since: Mapping[str, str], now: float
+    place: NodeCards, asked: Asked, holders: Mapping[str, Pod], since: Mapping[str, str], now: float, *, refused: str
 ) -> Iterator[CardVerdict]:
     own = promised_here(place, asked, now)
-    refused, of_free = refused_by(place, asked.constraints), reason_of_free(place, asked.units, own)
+    of_free = reason_of_free(place, asked.units, own)
     for card in place.cards:
         reason = reason_of(card, asked, refused=bool(refused), of_free=of_free, now=now)
         device = card.device
@@ -70,6 +78,10 @@ def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked,
 
 def _in_use(node: str, device: GPUDevice, holders: Mapping[str, Pod], since: Mapping[str, str]) -> CardVerdict:
     status = device.status
+    if len(status.allocations) == 1 and not status.foreign_allocations:  # nearly all
+        taken = status.allocations[0]
+        began = since.get(f"{taken.namespace}/{taken.pod}", "")
+        return CardVerdict(device.name, node, "InUse", namespace=taken.namespace, pod=taken.pod, since=began)
     users = dict.fromkeys((taken.namespace, taken.pod) for taken in status.allocations)
     foreign = dict.fromkeys((taken.namespace, taken.pod) for taken in status.foreign_allocations)
     detail = f"by {status.foreign_allocations[0].resource}" if foreign and not users else ""

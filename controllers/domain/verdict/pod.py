@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
-from controllers.domain.request import asked_profile, suffix_for, units_of
+from controllers.domain.request import asked_of, suffix_for
 from controllers.domain.slots import named_devices
+from controllers.domain.verdict.card_reason import refused_by
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards
 from controllers.domain.verdict.records import Asked, PodVerdict
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> Asked:
     """What a stored pod asks of a pool. `tolerated`: what the pool's pods tolerate; it gets that with its cards."""
     request = pod.metadata.annotations.get(names.REQUEST_ID, "")
-    return Asked(units_of(pod, pool), PodConstraints.of(pod.spec, tolerated), request, asked_profile(pod, pool))
+    wanted = asked_of(pod, pool)
+    return Asked(wanted.units, PodConstraints.of(pod.spec, tolerated), request, wanted.profile)
 
 
 def cards_of(
@@ -61,8 +63,9 @@ def pod_verdict(
     holders = (
         _holders(seen.bound) if any(_is_unreported(card) for place in cards.values() for card in place.cards) else {}
     )
-    found = card_verdicts(cards, asked, holders, since, now)
-    summary = summarize(cards, asked, now)
+    refused = {name: refused_by(place, asked.constraints) for name, place in cards.items()}
+    found = card_verdicts(cards, asked, holders, since, now, refused=refused)
+    summary = summarize(cards, asked, now, {name for name, why in refused.items() if not why})
     resource = names.resource_name(suffix_for(seen.pool.name, asked.profile))
     return PodVerdict(seen.pool.name, resource, asked.units, tuple(nodes), found, summary)
 

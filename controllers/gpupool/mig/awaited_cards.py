@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import divided, is_applied
 from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
-from controllers.domain.mig import DISABLED, CardLayout, Misfit
+from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.mig.cards import is_whole
 from controllers.gpupool.mig.handler import maintenance_since
@@ -61,10 +61,7 @@ def is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
 
 def desired_card_layout(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
     """How the card is to be partitioned, or why it cannot be; None where that is not known yet."""
-    if layout.mode != "MIG":
-        return DISABLED
-    found = divided(device, layout)
-    return str(found) if isinstance(found, Misfit) else found
+    return divided(device, layout) if layout.mode == "MIG" else DISABLED
 
 
 def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.eligibility import HELD_ELSEWHERE, check_mig_mode, check_mig_state, part_of
-from controllers.domain.request import suffix_for
+from controllers.domain.request import suffixes_for
 from controllers.domain.usage import foreign_users
 from controllers.domain.wording import listed
 from controllers.gpupool.membership.assignment import is_daemon_gone, is_mig_cleared, is_offerable
@@ -173,7 +173,7 @@ def _published(device: GPUDevice, desired: Published | None) -> CardFinding:
     if published != desired:
         message = f"The device plugin on {node} offers {_spelled(published)}; {_spelled(desired)} is expected."
         return CardFinding(Finding(False, "SettingsDiffer", message))
-    suffixes = [suffix_for(desired.pool, each.profile) for each in desired.profiles or ()] or [desired.pool]
+    suffixes = suffixes_for(desired.pool, (each.profile for each in desired.profiles or ()))
     resources = listed(map(names.resource_name, suffixes))
     message = f"The device plugin on {node} offers the card as {resources}."
     return CardFinding(Finding(True, "Published", message), "Offered")

@@ -6,7 +6,6 @@ changed here, and said so.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import cri, kubelet
 from nodeagent.toolkit.config import effective, marks, plan, sources
-from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
+from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node
 from nodeagent.toolkit.kinds.base import Kind, printed
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 MADE: Final = ("/var/lib/rancher/", "/var/lib/k0s/", "/run/k0s/", "/etc/k0s/", "/var/snap/", "/run/docker/")
 BASHIBLE: Final = "/var/lib/bashible"
 OURS: Final = (FORMER, f"{CONF_D}/{DROP_IN}", f"{CONF2_D}/{DROP_IN}")
-DUMP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,7 @@ class Containerd(Kind):
 
     def server(self) -> Server:
         """Who listens at the socket; raises Refused."""
-        found = self.listener(self.socket)
-        if not PurePosixPath(found.program).name.startswith("containerd"):
-            raise ByHand(f"{found.program} serves {self.socket}, and not containerd; configure it by hand")
+        found = self.listening("containerd")
         main = _configuration(found.words)
         if main.startswith(MADE):
             raise ByHand(f"{main} is made anew by the program that starts containerd; configure that one by hand")
@@ -52,11 +48,9 @@ class Containerd(Kind):
 
     def observe(self) -> tuple[Server, Node]:
         """Its files, and what it makes of them."""
-        server, release = self.server(), self.runtime.release()
-        if release is None:
-            raise ByHand(f"{server.program} does not say over CRI that it is containerd; configure it by hand")
+        server = self.server()
         node = Node(
-            release=release,
+            release=self.release(server, "containerd"),
             files=self._files(server.main),
             effective=self.dump(server),
             main=server.main,
@@ -90,15 +84,8 @@ class Containerd(Kind):
         former = FORMER in {change.path for change in done.changes}
         before = self._without_former(server, done, back) if former else node.effective
         after = self.dump(server)
-        more = [path for path in effective.differences(before, after) if not plan.is_ours(path)]
-        if more:
-            # Names of settings, never their values.
-            told = ", ".join(sorted({".".join(path[:3]) for path in more})[:3])
-            raise Refused(f"containerd would read other settings than ours otherwise: {told}")
-        known = effective.handlers(after)
-        missing = [one.name for one in done.handlers if known.get(one.name) != one.program]
-        if missing or (done.cdi and effective.cdi(after) is not True):
-            raise Refused(f"containerd would not see {', '.join(missing) or 'CDI'}: another file hides it")
+        self.demand_ours_alone(before, after, plan.is_ours)
+        self.demand_handlers(done, effective.handlers(after), cdi=effective.cdi(after) is True)
 
     def _without_former(self, server: Server, done: Plan, back: WayBack) -> Mapping[str, Any]:
         """What containerd read without our former drop-in: that one hid what the other files say."""
@@ -114,11 +101,7 @@ class Containerd(Kind):
         """The settings of containerd if it started now; raises Refused where it would not start, RuntimeUnavailable."""
         there = self.at(server.main).exists()
         arguments = ["--config", server.main, "config", "dump"] if there else ["config", "default"]
-        text = printed(self.root, [server.program, *arguments], DUMP_SECONDS)
-        try:
-            return tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError):
-            raise Refused("what containerd prints of its configuration is not TOML") from None
+        return self.parsed(printed(self.root, [server.program, *arguments]))
 
     def fingerprint(self) -> tuple[object, ...]:
         """The process, its program, and each file that it reads or may read."""

@@ -6,20 +6,17 @@ A restart ends the node's containers unless Docker's `live-restore` is on: witho
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from nodeagent.toolkit import inside, kubelet
+from nodeagent.toolkit import kubelet, local_http
 from nodeagent.toolkit.config import docker
 from nodeagent.toolkit.config.docker import MAIN, DockerNode
 from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
-from nodeagent.toolkit.kinds.base import Kind
-from nodeagent.toolkit.kinds.crio import ask, until
+from nodeagent.toolkit.kinds.base import Kind, missing, printed
+from nodeagent.toolkit.restart import reload_by_signal
 
 if TYPE_CHECKING:
     from nodeagent.toolkit.config.plan import Plan
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from nodeagent.toolkit.host import Server
 
 API: Final = "/run/docker.sock"
-VALIDATE_SECONDS: Final = 30.0
 VALIDATES_FROM: Final = 23
 """The first major release of dockerd that knows `--validate`."""
 _RELEASE: Final = re.compile(r"v?(\d+)\.(\d+)\.")
@@ -78,18 +74,12 @@ class Docker(Kind):
         """By dockerd itself where it can; that no other setting differs the plan has compared."""
         if node.release[0] < VALIDATES_FROM:
             return
-        command = [server.program, "--validate", "--config-file", server.main]
-        try:
-            printed = inside.run(self.root, command, VALIDATE_SECONDS)
-        except TimeoutError as error:
-            raise RuntimeUnavailable(str(error)) from None
-        if printed is None:
-            raise Refused(f"dockerd would not start with it: run `{' '.join(command)}` on the node to see why")
+        printed(self.root, [server.program, "--validate", "--config-file", server.main], "would not start with it")
 
     def runs_with(self, done: Plan) -> bool:
         """By the daemon's own word."""
         info = self._info()
-        return self._knows(info, done) and (not done.cdi or bool(info.get("CDISpecDirs")))
+        return not missing(done, _programs(info)) and (not done.cdi or bool(info.get("CDISpecDirs")))
 
     def programs(self) -> dict[str, str]:
         """By the daemon's own word."""
@@ -97,10 +87,8 @@ class Docker(Kind):
 
     def reload(self, server: Server, done: Plan) -> bool:
         """By SIGHUP, which brings handlers and not CDI; whether all of the plan is then in force."""
-        if not self._knows(self._info(), done):
-            with suppress(ProcessLookupError):
-                os.kill(server.pid, signal.SIGHUP)
-            until(lambda: self._knows(self._info(), done))
+        if missing(done, self.programs()):
+            reload_by_signal(server, lambda: not missing(done, self.programs()))
         return self.runs_with(done)
 
     def why_not_restarted(self, server: Server) -> str:
@@ -115,7 +103,7 @@ class Docker(Kind):
     def making(self) -> int:
         """How many containers are created and not started."""
         filters = "%7B%22status%22%3A%5B%22created%22%5D%7D"
-        found = _json(ask(self.at(API), f"/containers/json?all=true&filters={filters}"))
+        found = _json(local_http.get(self.at(API), f"/containers/json?all=true&filters={filters}"))
         return len(found) if isinstance(found, list) else 0
 
     def fingerprint(self) -> tuple[object, ...]:
@@ -124,13 +112,8 @@ class Docker(Kind):
         return server.pid, *self.stamps(server.program, server.main)
 
     def _info(self) -> dict[str, Any]:
-        found = _json(ask(self.at(API), "/info"))
+        found = _json(local_http.get(self.at(API), "/info"))
         return found if isinstance(found, dict) else {}
-
-    @staticmethod
-    def _knows(info: dict[str, Any], done: Plan) -> bool:
-        known = _programs(info)
-        return all(known.get(one.name) == one.program for one in done.handlers)
 
 
 def _json(content: bytes) -> Any:

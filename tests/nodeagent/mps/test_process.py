@@ -91,7 +91,7 @@ class Node:
         return said.cards.get(CARD) if said.alive else None
 
     def pipe(self, name: str) -> str:
-        return (mpsfiles.card_folder(self.mps, "p", CARD) / mpsfiles.PIPE / name).read_text()
+        return (self.folder / CARD / mpsfiles.PIPE / name).read_text()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.child is not None

@@ -21,7 +21,7 @@ from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import Keeper
-from nodeagent.toolkit.kinds import containerd
+from nodeagent.toolkit.kinds import base
 from nodeagent.toolkit.kinds.containerd import Containerd
 from tests.nodeagent.toolkit.programs import installed
 
@@ -106,7 +106,7 @@ def test_a_program_that_does_not_end_has_refused_nothing(tmp_path: Path, monkeyp
     slow.parent.mkdir(parents=True)
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(containerd, "DUMP_SECONDS", 0.3)
+    monkeypatch.setattr(base, "PRINT_SECONDS", 0.3)
 
     with pytest.raises(RuntimeUnavailable, match=r"config default` did not end within 0\.3 s"):
         Containerd(Path("/")).dump(Server(1, str(slow), str(tmp_path / "config.toml"), ""))
@@ -135,3 +135,6 @@ def test_the_operators_toolkit_is_seen_by_its_pid_file_while_its_process_lives(t
     assert not host.has_others_toolkit(), "another process has its number now"
     words.write_bytes(b"/work/nvidia-toolkit\0--flag\0")
     assert host.has_others_toolkit()
+
+    file.write_text("77" + " " * 1000)
+    assert not host.has_others_toolkit(), "no pid file is as long as that"

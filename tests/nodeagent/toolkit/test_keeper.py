@@ -53,6 +53,7 @@ class World:
     foreign: str = ""
     restarts: int = 0
     comes_back: bool = True
+    looks: int = 0
     programs: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 
@@ -72,6 +73,7 @@ class Played(Kind):
         return True
 
     def observe(self) -> tuple[Server, Any]:
+        WORLD.looks += 1
         return self.server(), Node((1, 0), {FILE: self.read(FILE) or b""}, {})
 
     def files(self) -> Any:
@@ -136,12 +138,14 @@ def content(host: Host) -> bytes:
 
 
 def test_a_restart_waits_for_the_nodes_turn_and_nothing_is_written_before(host: Host) -> None:
-    turns = iter([False, False, True])
-    keeper = Keeper(host, may_restart=lambda: next(turns))
+    turns = [False]
+    keeper = Keeper(host, may_restart=lambda: turns[-1])
 
     assert [keeper.reconcile().phase, keeper.reconcile().phase] == [AWAITING_TURN] * 2
+    assert WORLD.looks == 1, "while nothing changes, only the turn is asked for"
     assert (content(host), WORLD.restarts, WORLD.events) == (b"# theirs\n", 0, [])
     assert not WayBack(host).open
+    turns.append(True)
     assert keeper.reconcile() == State(READY, kind="Played")
     assert (content(host), WORLD.restarts) == (OURS, 1)
 
@@ -185,7 +189,6 @@ def test_what_only_a_person_may_restart_is_written_and_told_and_needs_no_turn(ho
 @pytest.mark.parametrize("hindered", ["", "restart it when it suits you"])
 def test_a_node_that_serves_with_our_handler_stays_ready_while_a_change_of_it_waits(host: Host, hindered: str) -> None:
     WORLD.hindered = hindered
-    keeper = Keeper(host, may_restart=lambda: False)
     for programs, is_ready in (
         ({}, False),
         ({"nvidia": "/usr/bin/another"}, False),
@@ -193,7 +196,7 @@ def test_a_node_that_serves_with_our_handler_stays_ready_while_a_change_of_it_wa
         ({"nvidia": PROGRAMS[0]}, True),
     ):
         WORLD.programs = programs
-        state = keeper.reconcile()
+        state = Keeper(host, may_restart=lambda: False).reconcile()
         assert (state.phase, state.is_ready) == (AWAITING_RESTART if hindered else AWAITING_TURN, is_ready), programs
 
 
