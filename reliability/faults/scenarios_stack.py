@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
-from controllers.api.runtime_state import AWAITING_TURN, READY
+from controllers.api.runtime_state import AWAITING_TURN, READY, REVERTED
 from reliability.faults.driver_actors import CARDS
 from reliability.faults.scenarios import FIRST, SECOND
 from reliability.faults.scenarios_driver import DRIVER, WANTED
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reliability.faults.stack_actors import StackActors
 
 IDLE, BUSY = "bare-1", "bare-2"
-WAITS, RESTARTED = "runtime-waits", "runtime-restarted"
+WAITS, REVERTS, RESTARTED = "runtime-waits", "runtime-reverted", "runtime-restarted"
 """What a node's runtime says, as a fault of the simulation."""
 SMALL: Final = "0000:3b:00.0"
 """The card of a node that cannot be divided."""
@@ -22,7 +22,7 @@ CLIENTS: Final[dict[str, Any]] = {"mode": "MPS", "mps": {"clients": 2}}
 
 
 async def toolkit_change(actors: StackActors) -> None:
-    """Nodes wait for their turn to restart their runtimes while the settings change: each has it in the end."""
+    """Nodes wait for their turn while the settings change, and one is reverted: each has its turn in the end."""
     await actors.breaks(FIRST, WAITS)
     await actors.turns(FIRST)
     await actors.breaks(SECOND, WAITS)
@@ -30,6 +30,9 @@ async def toolkit_change(actors: StackActors) -> None:
     await actors.turns(FIRST)
     await actors.toolkit(runtimeConfig="Never")
     await actors.toolkit_runs("--runtime-config=Never")
+    await actors.turns(FIRST)
+    await actors.breaks(FIRST, REVERTS)
+    await actors.runtime(FIRST, REVERTED)
     await actors.turns(FIRST)
     await actors.breaks(FIRST, RESTARTED)
     await actors.runtime(FIRST, READY)
