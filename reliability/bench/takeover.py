@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import foreign, names
@@ -106,7 +107,8 @@ class Bench:
         self._pods.begin(max(1, len(every) // 4))
         began = time.monotonic()
         try:
-            await self._step("begin", "-f", str(self._plane.dir / "takeover.yaml"))
+            with TemporaryDirectory() as folder:
+                await self._step("begin", "-f", f"{folder}/saved.yaml")
             begun = time.monotonic() - began
             await self._all(
                 lambda node: node.metadata.labels.get(names.DRIVER_VARIANT) == ADOPTED, "drivers given over"
@@ -178,9 +180,9 @@ class Bench:
 
         async with show_progress(self._progress, f"{left()} nodes go over", lambda: len(wanted) - left(), len(wanted)):
             while left():
-                await self._step("nodes", ok=(0, 1))
-                if time.monotonic() > deadline:
-                    raise UserError(f"{left()} nodes have not gone over in {WITHIN:.0f} s")
+                heard = await self._step("nodes", ok=(0, 1))
+                if left() and time.monotonic() > deadline:
+                    raise UserError(f"{left()} nodes have not gone over in {WITHIN:.0f} s: {heard}")
 
     async def _all(self, is_so: Callable[[Any], bool], title: str) -> None:
         def there() -> int:
@@ -190,8 +192,8 @@ class Bench:
         async with show_progress(self._progress, f"{count} nodes: {title}", there, count):
             await self._view.until(lambda: there() == count, WITHIN, lambda: f"{there()} of {count} nodes: {title}")
 
-    async def _step(self, *words: str, ok: tuple[int, ...] = (0,)) -> None:
-        """One step as a person does it; raises UserError."""
+    async def _step(self, *words: str, ok: tuple[int, ...] = (0,)) -> str:
+        """One step as a person does it; returns what it says, raises UserError."""
         program = (sys.executable, "-m", "kubectl_gpu", "takeover", *words)
         env = {**os.environ, "KUBECONFIG": str(self._plane.kubeconfig)}
         pipe = asyncio.subprocess.PIPE
@@ -203,6 +205,7 @@ class Bench:
             raise
         if process.returncode not in ok:
             raise UserError(f"kubectl gpu takeover {' '.join(words)} ended with {process.returncode}: {heard.decode()}")
+        return heard.decode()
 
 
 def _rows(found: Found) -> tuple[Row, ...]:
