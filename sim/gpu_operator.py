@@ -8,12 +8,20 @@ does what kubelet does with the device plugin's: a node's resource `nvidia.com/g
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import foreign, resources
-from controllers.runtime.errors import RuntimeFault
+import orjson
+
+from controllers.api import foreign, names, resources
+from controllers.runtime.errors import AlreadyExists, RuntimeFault
+from sim.nodes import modules
+from sim.nodes.names import MODULES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from controllers.api.kube import Node, Pod
     from controllers.runtime.client import Client
     from sim.view import View
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 NAMESPACE: Final = "gpu-operator"
 RESOURCE: Final = "nvidia.com/gpu"
+POLICY: Final = "cluster-policy"
+"""The name that its chart gives its ClusterPolicy."""
 PLUGIN: Final = "nvidia-device-plugin-daemonset"
 PROGRAMS: Final = {
     "nvidia-driver-daemonset": "driver",
@@ -32,6 +42,8 @@ PROGRAMS: Final = {
 """DaemonSets by label `app`, with the end of the node label that lets each onto a node."""
 LABELS: Final = {f"{foreign.DEPLOY}{part}": "true" for part in PROGRAMS.values()}
 """What the operator labels a node with cards with."""
+AGAIN: Final = 0.5
+"""Seconds after which a write that was refused is tried again."""
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 
@@ -44,16 +56,16 @@ def _crd(plural: str, kind: str, version: str) -> Json:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-    spec = {"group": "nvidia.com", "scope": "Cluster", "names": names, "versions": [served]}
+    called = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    spec = {"group": "nvidia.com", "scope": "Cluster", "names": called, "versions": [served]}
     return {"metadata": {"name": f"{plural}.nvidia.com"}, "spec": spec}
 
 
 def deployment() -> Json:
     """The operator itself."""
     labels = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "gpu-operator", "image": IMAGE}]}}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "gpu-operator"}}, "template": pod}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "gpu-operator", "image": IMAGE}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "gpu-operator"}}, "template": template}
     return {"metadata": {"name": "gpu-operator", "namespace": NAMESPACE, "labels": labels}, "spec": spec}
 
 
@@ -82,6 +94,45 @@ def daemonset(app: str, owner: Json | None = None) -> Json:
     }
 
 
+def pod(name: str, node: str = "") -> Json:
+    """A user's pod with a card by its device plugin; `node`: where it is to be, anywhere without."""
+    container = {"name": "main", "image": IMAGE, "resources": {"limits": {RESOURCE: "1"}}}
+    where = {"nodeSelector": {names.LABEL_HOSTNAME: node}} if node else {}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **where},
+    }
+
+
+async def install(client: Client, *, manager: str, programs: Collection[str] = tuple(PROGRAMS)) -> None:
+    """Make what is not there yet of its namespace, its kinds, its policy, its Deployment and these DaemonSets.
+
+    Raises what the API server answers, also where the namespace has no ServiceAccount for pods yet: try again.
+    """
+
+    async def make(kind: resources.Resource, body: Json) -> None:
+        with suppress(AlreadyExists):
+            await client.create(kind, body, NAMESPACE if kind.namespaced else None, manager=manager)
+
+    await make(resources.NAMESPACE, {"metadata": {"name": NAMESPACE}})
+    await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default")
+    for crd in crds():
+        await make(resources.CRD, crd)
+    about = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": POLICY}}
+    await make(foreign.CLUSTERPOLICY, {**about, "spec": {"driver": {"enabled": True}}})
+    policy = orjson.loads(await client.get(foreign.CLUSTERPOLICY, POLICY))
+    await make(resources.DEPLOYMENT, deployment())
+    for app in programs:
+        await make(resources.DAEMONSET, daemonset(app, policy))
+
+
+async def load(client: Client, node: Node, by: str, version: str, *, manager: str) -> None:
+    """Let a pod, `by` its uid, have loaded a version of the driver on a simulated node, for as long as that is up."""
+    loaded = modules.Loaded(version=version, boot=node.status.node_info.boot_id, pod=by)
+    body = {"metadata": {"annotations": {MODULES: modules.text(loaded)}}}
+    await client.merge(resources.NODE, node.name, body, manager=manager)
+
+
 class Plugin:
     """Kubelet's part of its device plugin on simulated nodes: cards by `nvidia.com/gpu` while the plugin's pod runs."""
 
@@ -96,23 +147,29 @@ class Plugin:
         self._view.nodes.subscribe(lambda _old, _new: changed.set())
         while True:
             changed.clear()
-            for node in self._view.nodes:
-                if f"{foreign.DEPLOY}device-plugin" in node.metadata.labels or RESOURCE in node.status.allocatable:
-                    await self._play(node)
-            await changed.wait()
+            served = {pod.node for pod in self._view.pods if _serves(pod)}
+            cards = Counter(one.status.node_name for one in self._view.devices)
+            theirs = [node for node in self._view.nodes if _is_labelled(node) or RESOURCE in node.status.allocatable]
+            amounts = [(node, cards[node.name] if node.name in served else 0) for node in theirs]
+            refused = [node for node, amount in amounts if not await self._play(node, str(amount))]
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), AGAIN if refused else None)
 
-    async def _play(self, node: Node) -> None:
-        pods = [pod for pod in self._view.pods if pod.node == node.name]
-        cards = sum(one.status.node_name == node.name for one in self._view.devices)
-        wanted = str(cards) if any(map(_serves, pods)) else "0"
+    async def _play(self, node: Node, wanted: str) -> bool:
+        """Write what kubelet would; whether that was taken."""
         if node.status.allocatable.get(RESOURCE, "0") == wanted:
-            return
+            return True
         amounts = {RESOURCE: wanted}
         body = {"status": {"capacity": amounts, "allocatable": amounts}}
         try:
             await self._client.merge(resources.NODE, node.name, body, manager="kubelet", subresource="status")
         except RuntimeFault:
-            return  # the node has gone, or comes again with its next change
+            return False
+        return True
+
+
+def _is_labelled(node: Node) -> bool:
+    return f"{foreign.DEPLOY}device-plugin" in node.metadata.labels
 
 
 def _serves(pod: Pod) -> bool:

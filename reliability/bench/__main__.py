@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
         help="nodes onto which another version of a driver comes, 50 to a pool (default: 1000)",
     )
     parser.add_argument(
+        "--takeover", type=command.count, default=100, help="nodes that go over from GPU Operator (default: 100)"
+    )
+    parser.add_argument(
         "--only",
         action="append",
         help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
@@ -56,6 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         driver_nodes=args.bare,
         roll_nodes=args.roll,
         roll_pools=max(1, args.roll // 50),
+        takeover_nodes=args.takeover,
     )
     return command.run(lambda: run.measure(args.dir, sizes, args.only))
 

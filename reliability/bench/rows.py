@@ -208,5 +208,9 @@ class Sizes:
     """Nodes of two kinds, of which a tenth cannot load a version."""
     strata_quiet: float = 60.0
     """Seconds in which those who wait are looked at."""
+    takeover_nodes: int = 100
+    """Nodes of GPU Operator that go over to the module."""
+    takeover_stay: tuple[float, float] = (5.0, 20.0)
+    """How long pods run meanwhile, at least and at most."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

@@ -35,6 +35,7 @@ from reliability.bench import (
     roll,
     strata,
     table,
+    takeover,
     verdict,
 )
 from reliability.bench.rows import Result, Row, Sizes
@@ -56,6 +57,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "roll": roll.measure,
     "drain": drain.measure,
     "strata": strata.measure,
+    "takeover": takeover.measure,
     "webhook": admission.measure,
     "burst": burst.measure,
     "queue": queue.measure,

@@ -219,6 +219,14 @@ class Actors:
 
         await self.until(lambda: set(pods) <= ready() & served(), lambda: (pods, ready(), served(), self._summary()))
 
+    async def lives(self, pod: str) -> None:
+        """A pod is ready, whoever gave it its cards."""
+
+        def ready() -> bool:
+            return any(p.name == pod and p.metadata.namespace == TEAM and p.ready for p in self._view.pods)
+
+        await self.until(ready, lambda: (pod, self._summary()))
+
     async def waits(self, pod: str, reason: str) -> None:
         """A pod waits in its pool's queue, and says for this reason."""
 

@@ -8,11 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names, resources
+from controllers.api import foreign, names, resources
 from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from reliability.faults.processes import CONTROLLERS, FULL, MANAGER, PACE, START_SECONDS
 from reliability.faults.snapshot import EXPORTER_OBJECT
+from sim import gpu_operator
 from sim.nodes.leaving import bury
 from sim.nodes.names import FAULT
 from sim.view import LateError
@@ -63,6 +64,8 @@ async def _renew(environment: Environment) -> None:
 
 
 async def _remove(environment: Environment) -> None:
+    if environment.has_operator:
+        await _without_operator(environment)
     for (kind, name), obj in list(environment.recorder.now.items()):
         if kind == "Pod" and name.startswith(f"{TEAM}/"):
             await environment.delete(resources.POD, name.partition("/")[2], TEAM)
@@ -85,6 +88,25 @@ async def _remove(environment: Environment) -> None:
     for node in {pods[name]["spec"]["nodeName"] for name in _stray(environment)}:
         await bury(environment.client, node)  # Kubernetes' own collector comes after up to a minute
     await _unsaid(environment)
+
+
+async def _without_operator(environment: Environment) -> None:
+    """Take away another operator's objects, but for its kinds, and its pods with their nodes."""
+    kinds = (foreign.CLUSTERPOLICY, resources.DEPLOYMENT, resources.DAEMONSET)
+    for kind in kinds:
+        with suppress(NotFound):
+            await environment.client.request("DELETE", kind.path(gpu_operator.NAMESPACE if kind.namespaced else None))
+    for key in [name for kind, name in environment.recorder.now if kind == "Pod" and _is_theirs(name)]:
+        namespace, _, name = key.partition("/")
+        await environment.delete(resources.POD, name, namespace)
+    await environment.until(
+        lambda: not any(map(_is_theirs, environment.recorder.of("Pod"))), WIPE_SECONDS, lambda: "its pods stay"
+    )
+    environment.has_operator = False
+
+
+def _is_theirs(pod: str) -> bool:
+    return pod.startswith(f"{gpu_operator.NAMESPACE}/")
 
 
 async def _unsaid(environment: Environment) -> None:
@@ -124,8 +146,10 @@ def _is_gone(environment: Environment, node: str) -> bool:
 
 
 async def _new_nodes(environment: Environment) -> None:
-    """What a MIG manager said last stays on the card: a new node has cards that were never divided."""
-    for name in {d.status.node_name or "" for d in environment.view.devices if d.status.mig_apply}:
+    """What a MIG manager said last stays on the card, and a turn on its node: a new node has neither."""
+    divided = {d.status.node_name or "" for d in environment.view.devices if d.status.mig_apply}
+    allowed = {i.name for i in environment.view.inventories if i.status.runtime and i.status.runtime.restart_allowed}
+    for name in divided | allowed:
         await environment.delete(resources.NODE, name)
         await environment.until(
             partial(_is_gone, environment, name), WIPE_SECONDS, lambda: "; ".join(left(environment))

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.driver.variant import ADOPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,17 +38,23 @@ def _cordon(node: Mapping[str, Any]) -> Found:
 
 
 def _label(state: Objects, name: str, revision: Revision) -> Found:
-    """The label is left as it is but for work that names it."""
+    """The label is left as it is but for work that names it, and for a driver that a person gives over."""
     before = state.get(revision.key, {}).get("metadata", {})
     was = before.get("labels", {}).get(names.DRIVER_VARIANT) if before.get("uid") == revision.uid else None
     now = revision.object["metadata"].get("labels", {}).get(names.DRIVER_VARIANT)
-    if now == was:
+    if now == was or (ADOPTED in (now, was) and None in (now, was) and _is_adopted(state, name) == (now == ADOPTED)):
         return []
     work = state.get(("GPUNodeInventory", name), {}).get("status", {}).get("driverWork") or {}
     may = {work.get("from"), work.get("to"), None} if work else {was}
     if now in may and (not work or work.get("nodeUID") == revision.uid):
         return []
     return [f"its label turns from {was} to {now}, and its work says {work or 'nothing'}"]
+
+
+def _is_adopted(state: Objects, node: str) -> bool:
+    """Whether a pod that a person gave over brings the node's driver."""
+    pods = (obj for (kind, _), obj in state.items() if kind == "Pod" and obj["spec"].get("nodeName") == node)
+    return any(pod["metadata"].get("labels", {}).get(names.DRIVER_ADOPTED) == "true" for pod in pods)
 
 
 def _second(state: Objects, revision: Revision) -> Found:

@@ -36,7 +36,7 @@ from sim.nodes.names import TAKES
 from sim.view import LateError, View
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 __all__ = ["FULL", "MANAGER", "NODES", "PACE", "SETTINGS", "TEAM", "Dirty", "Environment"]
 
@@ -53,6 +53,7 @@ SETTINGS: Final[dict[str, Any]] = {
         "monitoring": {"scrapePeriod": _after(0.5), "missingAfter": _after(6)},
         "phaseDeadline": _after(30),
         "restartGrace": _after(5),
+        "toolkit": {"runtimeRestarts": 1},
     },
     "inventory": {"resyncPeriod": _after(2)},
     "maintenance": {"deadline": _after(180)},
@@ -80,6 +81,8 @@ class Environment(Processes):
         self.step = 0
         self.before_step: Callable[[int], Awaitable[None]] | None = None
         self.counts_reviews = False
+        self.has_operator = False
+        """Whether another program's objects are there, or may be."""
         self.reviewed: set[int] = set()
         self.taken: list[float] = []
         """When each of people's steps was taken, monotonic."""
@@ -149,6 +152,10 @@ class Environment(Processes):
         self._log_from = {short: self.log(short).stat().st_size for short in FULL}
         self.meter.begin()
         self._beside = [asyncio.create_task(self._create_plain()), asyncio.create_task(self.meter.follow())]
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done until the run ends."""
+        self._beside.append(asyncio.create_task(work))
 
     async def second(self, short: str) -> None:
         """Start a second replica of a process, whose log is read from here on."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.gpupool import MpsShares
 from controllers.domain.clock import seconds
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def by_mode(allocation: Mapping[str, Any] | None) -> int | None:
     """Slots that a card will have in a pool; None where only the node knows (MIG), or the pool is new."""
     if allocation is None or allocation.get("mode", "Exclusive") == "MIG":
         return None
+    if allocation.get("mode") == "MPS":
+        return int((allocation.get("mps") or {}).get("clients", MpsShares().clients))
     return int(allocation["timeSlice"]["maxSlicesPerDevice"]) if allocation.get("mode") == "TimeSlice" else 1
 
 

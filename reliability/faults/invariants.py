@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reliability.faults import driver_invariants
+from reliability.faults import driver_invariants, mps_invariants, takeover_invariants
 from reliability.faults.eventual_invariants import EventualInvariants, Excess, overdue
 from reliability.faults.fencing import Fence, one_list, unowned
 from reliability.faults.queue_invariants import QueueInvariants, over_limit, unsettled
 from reliability.faults.rollout_invariants import RolloutInvariants
+from reliability.faults.runtime_invariants import RuntimeTurns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ def replay(
     """Every invariant of state on every revision, in the order of versions. `until`: when the run ended, epoch."""
     state, found, generations = dict(initial), Found(), dict[tuple[str, str], int]()
     fence, excess, standing = Fence(), Excess(), EventualInvariants(slack, away)
-    queue, rollout = QueueInvariants(slack, away), RolloutInvariants(slack)
+    queue, rollout, turns = QueueInvariants(slack, away), RolloutInvariants(slack), RuntimeTurns()
 
     def stands(at: float) -> Found:
         return standing.look(overdue(state) | unowned(state) | unsettled(state) | excess.look(state), at)
@@ -51,6 +52,8 @@ def replay(
         where = f"at version {revision.version}, {kind} {name}: "
         looks = [*fence.look(state, revision), *queue.look(state, revision)]
         looks += [*driver_invariants.look(state, revision), *rollout.look(state, revision)]
+        looks += [*mps_invariants.look(state, revision), *takeover_invariants.look(state, revision)]
+        looks += turns.look(state, revision)
         said += [where + sentence for sentence in looks]
         if revision.type == "DELETED":
             state.pop(revision.key, None)

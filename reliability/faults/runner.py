@@ -11,12 +11,12 @@ from controllers.runtime.errors import RuntimeFault
 from reliability.faults import injections, observation, oracles, plans
 from reliability.faults.budgets import budget
 from reliability.faults.cleanup import Dirty
-from reliability.faults.driver_actors import DriverActors
 from reliability.faults.environment import TTL
 from reliability.faults.observation import Seen
 from reliability.faults.processes import PACE
 from reliability.faults.run_record import Run, Verdict
 from reliability.faults.snapshot import Picture, differences, picture
+from reliability.faults.stack_actors import StackActors
 from reliability.faults.workloads import WORKLOADS
 from sim.view import LateError
 
@@ -124,7 +124,7 @@ class Bench:
         """What people do; what they do not get done."""
         try:
             async with asyncio.timeout(STORY):
-                await WORKLOADS[plan.workload].tell(DriverActors(self.environment))
+                await WORKLOADS[plan.workload].tell(StackActors(self.environment))
         except (LateError, RuntimeFault, TimeoutError) as error:
             return [f"the workload does not come to its end: {error or 'it takes too long'}"]
         return []

@@ -17,12 +17,13 @@ from reliability.faults import (
     scenarios_queue,
     scenarios_revoked,
     scenarios_roll,
+    scenarios_stack,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from reliability.faults.driver_actors import DriverActors
+    from reliability.faults.stack_actors import StackActors
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Workload:
     """A story."""
 
     name: str
-    tell: Callable[[DriverActors], Awaitable[None]]
+    tell: Callable[[StackActors], Awaitable[None]]
     alike: tuple[tuple[str, str], ...] = ()
     hasty: bool = False
     """Whether it is luck what is made and deleted on the way: the end alone is the reference's."""
@@ -41,6 +42,8 @@ class Workload:
 PODS = ((r"\bp-\d\b", "p"),)
 BARE = ((r"\bbare-\d\b", "bare"),)
 """Of two nodes of a kind it is luck which one is the first."""
+DRIVER_PODS = ((r"\bnvidia-driver-daemonset-[0-9a-z]{5}\b", "nvidia-driver-daemonset"),)
+"""Of another operator, which nothing keeps any more: their names are new each time."""
 WORKLOADS = {
     made.name: made
     for made in (
@@ -83,6 +86,9 @@ WORKLOADS = {
         Workload("driver-meddled", scenarios_interrupted.meddled),
         Workload("driver-remade", scenarios_interrupted.remade, PODS),
         Workload("driver-uncontrolled", scenarios_interrupted.uncontrolled, BARE),
+        Workload("toolkit-change", scenarios_stack.toolkit_change),
+        Workload("takeover", scenarios_stack.takeover, DRIVER_PODS),
+        Workload("mps", scenarios_stack.mps),
         Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
         Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
         Workload(

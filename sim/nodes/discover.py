@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from controllers.api.runtime_state import AWAITING_TURN, READY
+from controllers.api.runtime_state import AWAITING_TURN, READY, REVERTED
 from nodeagent.discover.feature import difference, report
 from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
@@ -49,6 +49,11 @@ def _toolkit(machine: Machine) -> Toolkit:
     if machine.software is None or not machine.toolkit:
         return Toolkit(installed=False)
     faults = machine.faults
-    state = AWAITING_TURN if faults.runtime_waits else READY if faults.runtime_restarted else ""
+    words = (
+        (faults.runtime_waits, AWAITING_TURN),
+        (faults.runtime_reverted, REVERTED),
+        (faults.runtime_restarted, READY),
+    )
+    state = next((word for is_so, word in words if is_so), "")
     told = {"runtime_kind": "containerd", "runtime_state": state} if state else {}
     return Toolkit(installed=True, version=machine.software.toolkit, runtime_handler=HANDLER, runtime=told)

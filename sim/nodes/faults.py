@@ -14,6 +14,7 @@ The driver and the hardware:
     no-toolkit              `gpu.toolkit` says that the container toolkit is not installed; the check of a
                             container fails, since nobody brings it the cards
     runtime-waits           the toolkit's pod tells that containerd has to be restarted, and asks for its turn
+    runtime-reverted        the toolkit's pod tells that containerd did not come back, and has its former file again
     runtime-restarted       the toolkit's pod tells that containerd runs with the handlers: no fault, but the end of one
     no-fabric               the fabric manager of the NVSwitches does not run: NVML tells so of cards from H100 on, and
                             CUDA answers 802; the check of a container fails. Nothing on machines without NVSwitches
@@ -94,6 +95,7 @@ _FLAGS: Final = (
     "no-nvml",
     "no-toolkit",
     "runtime-waits",
+    "runtime-reverted",
     "runtime-restarted",
     "no-fabric",
     "no-ack",
@@ -147,8 +149,11 @@ class Faults:
     """Whether discovery runs without device nodes and library of the driver."""
     toolkit: bool = False
     runtime_waits: bool = False
-    runtime_restarted: bool = False
     """Whether the toolkit's pod asks for the node's turn to restart its container runtime."""
+    runtime_reverted: bool = False
+    """Whether it had to put the runtime's former file back."""
+    runtime_restarted: bool = False
+    """Whether the runtime has been restarted, and is well."""
     fabric: bool = False
     """Whether the fabric manager does not run."""
     silent_plugin: bool = False
@@ -198,6 +203,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
         no_nvml="no-nvml" in words,
         toolkit="no-toolkit" in words,
         runtime_waits="runtime-waits" in words,
+        runtime_reverted="runtime-reverted" in words,
         runtime_restarted="runtime-restarted" in words,
         fabric="no-fabric" in words,
         silent_plugin="no-ack" in words,

@@ -72,6 +72,8 @@ TINY = Sizes(
     drain_allowed=1,
     strata_nodes=3,
     strata_quiet=1.0,
+    takeover_nodes=4,
+    takeover_stay=(1.0, 3.0),
     driver_unserved=1,
     driver_quiet=1.0,
     driver_objects=4,
@@ -163,7 +165,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
     queues = (queue, gangs, churn)
-    nodes = (coldstart, change, large, monitoring, pools, drivers, roll, drain, strata)
+    nodes = (coldstart, change, large, monitoring, pools, drivers, roll, drain, strata, takeover)
     for theme in (*nodes, webhook, burst, *queues, attacked, pod, nearness, verdict, console):
         theme(raw[theme.__name__], rows[theme.__name__])
 
@@ -325,6 +327,16 @@ def strata(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert (raw["waiting_writes"], raw["soak_writes"]) == (0, 0)
     assert min(raw["others"], raw["back"]) > 0
     assert rows["they are back in service"]["verdict"] == "info"
+
+
+def takeover(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert (raw["nodes"], raw["stay"], len(raw["gaps"])) == (4, 2, 4), "each node goes over once"
+    assert (raw["ended"], raw["taken"], raw["doubled"]) == (0, 0, 0)
+    assert raw["theirs"] > raw["stay"], "pods came and went by the operator's plugin"
+    assert raw["ours"] > 0, "and by the module's"
+    assert 0 < min(raw["gaps"]) <= max(raw["gaps"]) < raw["took"]
+    assert rows["idle cards without a resource, the longest"]["measured"] == max(raw["gaps"])
+    assert rows["pods that it ended or restarted"]["verdict"] == "met"
 
 
 def gangs(raw: dict[str, Any], rows: dict[str, Any]) -> None:

@@ -87,6 +87,15 @@ def test_a_card_that_is_being_divided_counts_as_what_is_taken_of_it() -> None:
     assert not told(("GPUPool", mig, 0), ("GPUDevice", divided, 0), ("GPUDevice", SERVES, 0), until=NOW + MUCH)
 
 
+def test_a_card_that_waits_for_its_control_daemon_has_as_many_slots_as_clients() -> None:
+    waiting = device(poolRef={"name": "p"}, reservations=[reservation("late", NOW + 999, slots=3)])
+
+    for mps, slots in (({"mps": {"clients": 2}}, 2), ({}, 8)):
+        shared = ("GPUPool", pool(appliedAllocation={"mode": "MPS"} | mps), 0.0)
+        said = told(shared, ("GPUDevice", waiting, 0), until=NOW + MUCH)
+        assert [f"pool p gives 3 of {slots} slots" in sentence for sentence in said] == [True] * (slots < 3)
+
+
 def test_the_reservation_of_a_pod_that_has_its_card_counts_once() -> None:
     both = device(**IN_POOL, allocations=[allocation("u-x")], reservations=[reservation("r", NOW + 99)])
 

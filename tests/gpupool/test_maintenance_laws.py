@@ -32,6 +32,8 @@ LAYOUTS: list[dict[str, Any]] = [
     {"mode": "Exclusive"},
     {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 2}},
     {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 3}, "maxDevicesPerNode": 2},
+    {"mode": "MPS", "mps": {"clients": 2}},
+    {"mode": "MPS", "mps": {"clients": 3}},
     {"mode": "MIG", "migProfile": "1g.10gb"},
     {"mode": "MIG", "migProfile": "3g.40gb"},
 ]
@@ -43,6 +45,7 @@ class Maintenance(Controlled):
     @initialize()
     def start(self) -> None:
         self.cluster = Cluster()
+        self.cluster.has_mps_role = True
         for node in NODES:
             self.cluster.node(node, 2)
         self.cluster.pool("a")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names, resources
+from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.gpudevice import GPUDevice, Published
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import AllocationSpec, GPUPool
@@ -18,6 +19,8 @@ from controllers.components import cooldown
 from controllers.domain import mig, plugin_settings
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import TRANSITIONS, Facts, apply_transition, facts_of, is_allowed, live
+from controllers.domain.request import pools_of
+from controllers.domain.usage import Unreported, is_clear, unreported
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.node import taints
 from controllers.gpupool.node.plan import plan_node
@@ -90,6 +93,8 @@ class Cluster(cluster.Cluster):
 
     _process: tuple[World, Told] | None = None
     """The process that runs, and what it was told last of each object; None before it has started."""
+    has_mps_role: bool = False
+    """Whether the plugins have control daemons started and ended; else whoever tests says what they tell of them."""
     elsewhere: frozenset[str] | set[str] = frozenset()
     """Cards (by name) that the plugins do not offer, since others have them."""
 
@@ -110,6 +115,9 @@ class Cluster(cluster.Cluster):
             self._check_slots(device)
             if device.status.reservations or device.status.allocations:
                 assert pool is not None, f"{device.name} lost its pool while it was promised or in use"
+            if device.status.mps is not None:
+                assert pool is not None, f"{device.name} left its pool with its control daemon"
+                assert device.status.mps.pool == pool.name, f"{device.name} is in {pool.name} with another's daemon"
             if published is not None:
                 assert pool is not None, f"{device.name} left its pool while its plugin still offers it"
                 assert published.pool == pool.name, f"{device.name} is in {pool.name}, offered for {published.pool}"
@@ -126,9 +134,18 @@ class Cluster(cluster.Cluster):
         """What a write does to a card must be one step of the table."""
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
             return
-        before, now = (_noted(decoded(GPUDevice, one), self.now) for one in (old, new))
+        was, is_ = (decoded(GPUDevice, one) for one in (old, new))
+        if was.status.mps is not None and is_.status.mps is None:
+            assert self._is_away(was), f"{action.ref.name} was released with its control daemon"
+        before, now = (_noted(one, self.now) for one in (was, is_))
         steps = {apply_transition(facts, name) for facts in before for name in TRANSITIONS if is_allowed(facts, name)}
         assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
+
+    def _is_away(self, device: GPUDevice) -> bool:
+        """Whether nobody is there who would end the card's control daemon."""
+        pool, node = device.status.pool_ref, ("Node", device.status.node_name or "")
+        lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
+        return lost or pool is None or node not in self.objects or ("GPUPool", pool.name) not in self.objects
 
     def view(self) -> World:
         """The caches of a process that has just started and knows everything."""
@@ -287,8 +304,32 @@ class Cluster(cluster.Cluster):
             settings = plugin_settings.read(pool, config.data.get(names.PLUGIN_SETTINGS, ""))
             for device in self.all(resources.GPUDEVICE, GPUDevice):
                 card = device.status.inventory_id or ""
-                offered = settings and card in allowed and device.name not in self.elsewhere
-                self._publish(device, pool, settings.of(card) if settings and offered else None)
+                asked = settings if card in allowed and device.name not in self.elsewhere else None
+                if self.has_mps_role and self._has_other_daemon(device, pool, asked):
+                    asked = None
+                self._publish(device, pool, asked.of(card) if asked else None)
+
+    def _has_other_daemon(self, device: GPUDevice, pool: str, asked: plugin_settings.PluginSettings | None) -> bool:
+        """Play the MPS role; returns whether the card has a daemon with which it is not to be offered.
+
+        A daemon comes before the card is offered, and goes once nobody can be using it.
+        """
+        ref, daemon = device.status.pool_ref, device.status.mps
+        if ref is None or ref.name != pool:
+            return daemon is not None
+        wanted = asked is not None and asked.mode == "MPS"
+        if wanted and daemon is None:
+            with self.edit("GPUDevice", device.name) as card:
+                card["status"]["mps"] = {"pool": pool, "phase": "Ready"}
+        elif daemon is not None and not wanted and is_clear(device, self._unreported(pool), self.now):
+            with self.edit("GPUDevice", device.name) as card:
+                del card["status"]["mps"]
+        return daemon is not None and not wanted
+
+    def _unreported(self, pool: str) -> Unreported:
+        members = [d for d in self.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref]
+        pods = [pod for pod in self.all(resources.POD, TenantPod) if pool in pools_of(pod)]
+        return unreported(pool, [d for d in members if d.status.pool_ref and d.status.pool_ref.name == pool], pods)
 
     def _publish(self, device: GPUDevice, pool: str, wanted: Published | None) -> None:
         published, key = device.status.published, ("GPUDevice", device.name)
