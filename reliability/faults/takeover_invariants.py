@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.explain.takeover import GPU_RESOURCES, asks_for_theirs
+from controllers.api import names
+from controllers.api.foreign import is_plugins
+from controllers.explain.takeover import asks_for_theirs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 Found = list[str]
 LET_GO: Final = "test/let-go"
 """Annotation of a pod that its user is about to end."""
-OURS: Final = "gpu.deckhouse.io/"
 
 
 def look(state: Objects, revision: Revision) -> Found:
@@ -44,20 +45,17 @@ def _doubled(state: Objects, revision: Revision, node: str) -> Found:
 def _offers(state: Objects, node: str) -> str:
     """What two plugins offer of a node; empty where one of them offers nothing."""
     listed = state.get(("Node", node), {}).get("status", {}).get("allocatable", {})
-    theirs = [f"{key}: {amount}" for key, amount in sorted(listed.items()) if _is_given(key, amount, GPU_RESOURCES)]
+    given = {key: amount for key, amount in sorted(listed.items()) if str(amount) != "0"}
+    theirs = [f"{key}: {amount}" for key, amount in given.items() if is_plugins(key)]
     if not theirs:
         return ""
-    ours = [f"{key}: {amount}" for key, amount in sorted(listed.items()) if _is_given(key, amount, (OURS,))]
+    ours = [f"{key}: {amount}" for key, amount in given.items() if key.startswith(names.PREFIX)]
     ours += [
         f"{name} for {status['published']['pool']}"
         for (kind, name), obj in sorted(state.items())
         if kind == "GPUDevice" and (status := obj.get("status", {})).get("nodeName") == node and status.get("published")
     ]
     return ", ".join([*theirs, *ours]) if ours else ""
-
-
-def _is_given(key: str, amount: Any, prefixes: tuple[str, ...]) -> bool:
-    return key.startswith(prefixes) and str(amount) != "0"
 
 
 def _ended(state: Objects, revision: Revision) -> Found:
