@@ -18,7 +18,8 @@ from controllers.domain.taints import tolerated, wanted
 from controllers.explain import queue_table
 from controllers.explain.faults import UsageError, describe_fault
 from controllers.explain.queue import Queue, from_status
-from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_order import computed
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.queue_table import pool_of
 from controllers.explain.records import SeenPod, Unreadable
 from controllers.runtime.errors import RuntimeFault

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from console.records import Row, Seen
     from controllers.api.gpudevice import GPUDevice
     from controllers.explain.queue import Queue
-    from controllers.explain.queue_order import QueueSeen
+    from controllers.explain.queue_seen import QueueSeen
 
 
 def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.taints import tolerated, wanted
 from controllers.explain.queue import Queue, from_status
-from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_order import computed
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.queue_table import pool_of
 from controllers.explain.records import Unreadable
 

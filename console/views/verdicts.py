@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from console.pods import ShownPod
     from console.records import Row, Seen
     from controllers.domain.verdict.records import CardVerdict, NodeVerdict, PodVerdict
-    from controllers.explain.queue_order import QueueSeen
+    from controllers.explain.queue_seen import QueueSeen
 
 
 HELD: Final = ("InUse", "Promised")

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.api.gpupool import UNIT_OF_MODE, AllocationSpec, Capacity
+from controllers.api.gpupool import UNIT_OF_MODE, AllocationSpec, Capacity, ProfileCapacity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from controllers.domain.slots import NodeSlots
 
 LOW_SHARE = 0.1
 
 
-def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity:
-    """Add the nodes up. used + reserved + unavailable + available = total, but where a node holds more than it has.
+def capacity(
+    nodes: Iterable[NodeSlots], allocation: AllocationSpec, profiles: Mapping[str, Iterable[NodeSlots]] | None = None
+) -> Capacity:
+    """Add the nodes up. `profiles`: their slots of each profile, in a mixed layout."""
+    apart = tuple(ProfileCapacity(profile=profile, **_sums(slots)) for profile, slots in (profiles or {}).items())
+    return Capacity(unit=UNIT_OF_MODE[allocation.mode], **_sums(nodes), profiles=apart)
 
-    What is too much on one node takes nothing from another, whose slots can be had all the same.
+
+def _sums(nodes: Iterable[NodeSlots]) -> dict[str, int]:
+    """What the nodes have together.
+
+    used + reserved + unavailable + available = total, but where a node holds more than it has. What is too much on one
+    node takes nothing from another, whose slots can be had all the same.
     """
     total = used = reserved = unavailable = available = 0
     for node in nodes:
@@ -29,14 +38,13 @@ def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity
             used += card.used
             reserved += card.reserved
             unavailable += card.unavailable
-    return Capacity(
-        unit=UNIT_OF_MODE[allocation.mode],
-        total=total,
-        used=used,
-        reserved=reserved,
-        unavailable=unavailable,
-        available=available,
-    )
+    return {
+        "total": total,
+        "used": used,
+        "reserved": reserved,
+        "unavailable": unavailable,
+        "available": available,
+    }
 
 
 def is_low(value: Capacity) -> bool:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from controllers.api import formerly, names
 from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
@@ -40,8 +41,7 @@ Withheld = Literal[
 """Why a card cannot be given, which its object alone says; the first that holds in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """One card of a pool."""
 
     device: GPUDevice
@@ -69,9 +69,9 @@ class Card:
         return 0 if self.issuable else max(0, self.slots - self.used - self.reserved)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeSlots:
-    """The cards of one pool on one node."""
+    """The cards of one pool on one node. What it adds up it adds up once: several ask for each node of a pool."""
 
     node: str
     cards: tuple[Card, ...]
@@ -80,17 +80,17 @@ class NodeSlots:
     allocatable: int | None = None
     """Slots that the Node offers to schedulers, used or not; None where it tells nothing of the kind."""
 
-    @property
+    @cached_property
     def displaced(self) -> int:
         """Slots that the cards do not have: each needs another card of the node, and the scheduler counts it there."""
         return sum(card.displaced for card in self.cards)
 
-    @property
+    @cached_property
     def taken(self) -> int:
         """Slots that pods have or are promised."""
         return sum(card.used + card.reserved for card in self.cards) + self.overflow
 
-    @property
+    @cached_property
     def free(self) -> int:
         """Slots that new pods can get on this node."""
         return self.offered(self._idle, self.taken)
@@ -109,7 +109,7 @@ class NodeSlots:
         beside = sum(card.used + card.reserved for card in self.cards if card.device.status.published is None)
         return self._idle - self.offered(self._idle, self.taken - beside)
 
-    @property
+    @cached_property
     def _idle(self) -> int:
         return max(0, sum(card.free for card in self.cards) - self.overflow - self.displaced)
 

@@ -6,6 +6,7 @@ Which of several GPUDrivers has a node, which revision a spec comes to, and what
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ class Decisions:
         self._revisions: dict[str, str] = {}
         self._decisions: dict[str, Decision] = {}
         self._rankings: dict[str, Ranking] = {}
+        self._nodes_of: dict[str, set[str]] = defaultdict(set)  # by winner
         self._stale: set[str] | None = None  # nodes whose rank may have changed; None for all
         self._overlaps: Mapping[str, Overlap] | None = None
 
@@ -97,6 +99,11 @@ class Decisions:
         self._rank()
         return self._rankings.get(name, NOBODY)
 
+    def nodes_of(self, driver: str) -> frozenset[str]:
+        """The nodes that a GPUDriver has."""
+        self._rank()
+        return frozenset(self._nodes_of.get(driver, ()))
+
     def overlap(self, driver: str) -> Overlap | None:
         """What a GPUDriver shares with others."""
         self._rank()
@@ -109,12 +116,14 @@ class Decisions:
         if self._precedence is None:
             self._precedence = Precedence(self._caches.drivers)
         if self._stale is None:
-            self._rankings = {}
+            self._rankings, self._nodes_of = {}, defaultdict(set)
             self._stale, self._overlaps = {one.name for one in self._caches.inventories}, None
         for name in self._stale:
-            found = self._ranked(self._precedence, name)
-            if found != self._rankings.get(name, NOBODY):
+            before, found = self._rankings.get(name, NOBODY), self._ranked(self._precedence, name)
+            if found != before:
                 self._rankings[name], self._overlaps = found, None
+                self._nodes_of[before.winner or ""].discard(name)
+                self._nodes_of[found.winner or ""].add(name)
         self._stale = set()
 
     def _ranked(self, precedence: Precedence, name: str) -> Ranking:

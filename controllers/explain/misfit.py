@@ -14,7 +14,7 @@ from controllers.explain.words import counted
 
 if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
-    from controllers.explain.queue_order import QueueSeen
+    from controllers.explain.queue_seen import QueueSeen
 
 _WORDS: Final[dict[Demand, str]] = {
     "node name": "the node that it names",

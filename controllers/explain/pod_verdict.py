@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.domain.verdict.pool_cards import NodeCards
     from controllers.domain.verdict.records import NodeVerdict, PodVerdict, Summary
     from controllers.explain.queue import Queue
-    from controllers.explain.queue_order import QueueSeen
+    from controllers.explain.queue_seen import QueueSeen
 
 ALL: Final = 1 << 30
 """All that a node has free."""

@@ -85,6 +85,10 @@ def counts(pool: GPUPool) -> Iterator[Finding]:
     text = (
         f"Of {it.total}: {it.used} used, {it.reserved} reserved, {it.unavailable} unavailable, {it.available} available"
     )
+    if it.profiles:
+        text += "; available by profile: " + ", ".join(
+            f"{one.profile} {one.available} of {one.total}" for one in it.profiles
+        )
     do = f"Add cards, or wait for pods to end: kubectl gpu cards --pool {pool.name}" if level != "good" else ""
     yield Finding("bad" if level == "bad" else "warning" if level == "warning" else "good", text, do)
 

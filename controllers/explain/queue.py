@@ -94,8 +94,17 @@ class Queue:
         return replace(self, waiters=tuple(each for each in self.waiters if each.namespace == namespace))
 
 
-def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
-    """A queued pod, without a place."""
+def waiter(
+    pod: TenantPod,
+    pool: str,
+    reason: str,
+    *,
+    position: int | None = None,
+    ahead: int | None = None,
+    node: str | None = None,
+    node_use: NodeUse | None = None,
+) -> Waiter:
+    """A queued pod. The place, the slots ahead, and the node are as in `Waiter`."""
     meta, wanted = pod.metadata, asked_of(pod, pool)
     return Waiter(
         namespace=meta.namespace or "",
@@ -105,6 +114,10 @@ def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
         priority=pod.spec.priority or 0,
         since=meta.creation_timestamp,
         reason=reason,
+        position=position,
+        ahead=ahead,
+        node=node,
+        node_use=node_use,
     )
 
 

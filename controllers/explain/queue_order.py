@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from controllers.api.settings import AdmissionSettings, SchedulingSettings
-from controllers.domain import waiting
 from controllers.domain.allocation import applied, offered_profiles
-from controllers.domain.lifecycle import live
-from controllers.domain.placement.choice import policy_of as placement_of
 from controllers.domain.queue.entry import queue_entry
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.queue.serve import Decision, Walk
-from controllers.domain.queue.supply import capacities, node_slots, reserves_now, suffices
+from controllers.domain.queue.supply import node_slots, reserves_now, suffices
 from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.queue.whole_gangs import group_gangs
 from controllers.explain.queue import (
@@ -32,50 +26,26 @@ from controllers.explain.queue import (
     reported_reason,
     waiter,
 )
+from controllers.explain.queue_seen import reservations_of
+from controllers.explain.queue_walk import walk_of
 from controllers.explain.records import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Reservation
-    from controllers.api.gpupool import GPUPool, Toleration
-    from controllers.api.kube import Node
     from controllers.api.tenant import TenantPod
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
-    from controllers.domain.slots import NodeSlots
-
-
-@dataclass(frozen=True)
-class QueueSeen:
-    """A pool with its pods, cards and nodes."""
-
-    pool: GPUPool
-    pods: tuple[TenantPod, ...]
-    """Those that the pool admitted, of all namespaces."""
-    members: tuple[GPUDevice, ...]
-    """The pool's cards."""
-    nodes_read: Mapping[str, Node] | Unreadable
-    """The nodes of its cards, by name."""
-    tolerated: tuple[Toleration, ...]
-    now: float
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes, as far as they are known."""
-        return {} if isinstance(self.nodes_read, Unreadable) else self.nodes_read
-
-    @cached_property
-    def bound(self) -> tuple[TenantPod, ...]:
-        """Pods that are on a node."""
-        return tuple(pod for pod in self.pods if pod.node is not None)
+    from controllers.explain.queue import NodeUse
+    from controllers.explain.queue_seen import QueueSeen
 
 
 def computed(seen: QueueSeen) -> Queue:
     """The queue of the pool."""
     entries: list[Entry] = []
     outside, promised = dict[str, str](), dict[str, str]()
-    pool, by_request = seen.pool.name, _reservations(seen)
+    pool, by_request = seen.pool.name, reservations_of(seen)
     pods = {pod.key: pod for pod in seen.pods if is_queued(pod)}
     for key, pod in pods.items():
         entry = queue_entry(pod, pool, seen.tolerated)
@@ -104,7 +74,7 @@ def computed(seen: QueueSeen) -> Queue:
     slots = {profile: node_slots(seen, seen.now, profile) for profile in profiles}
     walks, before = dict[str | None, Walk](), dict[str | None, dict[str, int]]()
     for profile in () if isinstance(seen.nodes_read, Unreadable) else profiles:
-        walks[profile], before[profile] = _walk(seen, slots[profile], profile)
+        walks[profile], before[profile] = walk_of(seen, slots[profile], profile)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
     ranked = in_order(entries, used, policy_of(seen.pool))
     waiters = [
@@ -129,7 +99,7 @@ def computed(seen: QueueSeen) -> Queue:
 
 def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
     """One whose cards are reserved, and that is released next."""
-    return replace(waiter(pod, seen.pool.name, _reason(pod, "Waiting")), node=node, node_use="reserved")
+    return waiter(pod, seen.pool.name, _reason(pod, "Waiting"), node=node, node_use="reserved")
 
 
 def _placed(
@@ -144,52 +114,17 @@ def _placed(
         nodes = {member.key: placement.node for member, placement in found.placements}
         for member in each.entry.members:
             reason = _reason(pods[member.key], found.outcome) if is_open else CLOSED
-            placed = replace(waiter(pods[member.key], seen.pool.name, reason), position=at, ahead=ahead)
-            if member.key in nodes:
-                placed = replace(placed, node=nodes[member.key], node_use="free")
-            elif found.kept_nodes:
-                placed = replace(placed, node=", ".join(found.kept_nodes), node_use="kept")
-            yield placed
+            node, use = _node_of(found, nodes.get(member.key))
+            pod = pods[member.key]
+            yield waiter(pod, seen.pool.name, reason, position=at, ahead=ahead, node=node, node_use=use)
         ahead += 0 if found.outcome in PASSED else each.entry.units
 
 
-def _walk(seen: QueueSeen, slots: Mapping[str, NodeSlots], profile: str | None) -> tuple[Walk, dict[str, int]]:
-    """What a round of gpupool-controller would walk the queue with, and what of it goes to pods before the queue.
-
-    Where the module's settings choose the strategy, which not everybody may read, the usual one is taken: it decides
-    which of several nodes a pod gets, and not who gets one.
-    """
-    rooms = waiting.NodeCapacities(
-        (
-            waiting.NodeCapacity(seen.nodes[name], s.free, sum(card.slots for card in s.cards))
-            for name, s in slots.items()
-        ),
-        waiting.PLAN_WORK,
-        share=1.0,
-    )
-    for pod in _before_the_queue(seen):
-        if pod.profile == profile:
-            rooms.take(pod)
-    left = rooms.left()
-    there = capacities(seen, slots, left, profile=profile)
-    placement = placement_of(seen.pool, SchedulingSettings())
-    before = {name: gone for name, each in slots.items() if (gone := each.free - left.get(name, 0)) > 0}
-    return Walk(seen.pool.name, there, policy_of(seen.pool), placement, seen.now), before
-
-
-def _before_the_queue(seen: QueueSeen) -> list[waiting.PendingPod]:
-    """Pods without our gate that nothing is reserved for: they are given cards first."""
-    by_request, passed = _reservations(seen), waiting.passed_over(seen.pool, seen.now)
-    unseen = AdmissionSettings().unseen_ttl
-    found = []
-    for pod in seen.pods:
-        wants = waiting.pending_pod(pod, seen.pool.name)
-        if wants is None or wants.request_id in passed:
-            continue
-        reserved = [each for _, each in by_request.get(wants.request_id, ())]
-        if waiting.waits_from(wants, reserved, seen.now, unseen) <= seen.now:
-            found.append(wants)
-    return sorted(found, key=lambda pod: pod.queue_key)
+def _node_of(found: Decision, node: str | None) -> tuple[str | None, NodeUse | None]:
+    """The node on which a pod is served now, or those of which free slots are kept for it."""
+    if node is not None:
+        return node, "free"
+    return (", ".join(found.kept_nodes), "kept") if found.kept_nodes else (None, None)
 
 
 def _promised_node(seen: QueueSeen, member: Member, reserved: list[tuple[GPUDevice, Reservation]]) -> str | None:
@@ -206,16 +141,6 @@ def _by_node(reserved: Iterable[tuple[GPUDevice, Reservation]]) -> dict[str, int
     found: Counter[str] = Counter()
     for device, each in reserved:
         found[device.status.node_name or ""] += each.slots
-    return found
-
-
-def _reservations(seen: QueueSeen) -> dict[str, list[tuple[GPUDevice, Reservation]]]:
-    """Live reservations with their cards, by request."""
-    found: dict[str, list[tuple[GPUDevice, Reservation]]] = defaultdict(list)
-    for device in seen.members:
-        for each in device.status.reservations:
-            if live(each, seen.now):
-                found[each.request_id].append((device, each))
     return found
 
 

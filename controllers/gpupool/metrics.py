@@ -12,9 +12,11 @@ from controllers.gpupool.queue import promises
 from controllers.runtime.plan import EmitEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import GPUPool, ProfileCapacity
     from controllers.api.tenant import TenantPod
     from controllers.domain.near import Level
     from controllers.runtime.plan import Plan
@@ -24,6 +26,13 @@ CAPACITY = {
     word: Gauge(f"gpupool_capacity_{word}", f"Slots of the pool: {word}.", ["pool"])
     for word in ("total", "used", "reserved", "unavailable", "available")
 }
+PROFILE_SLOTS = Gauge(
+    "gpupool_profile_slots",
+    "Slots of one MIG profile, in a pool of a mixed layout: total, used, reserved, unavailable, available.",
+    ["pool", "profile", "state"],
+)
+_profiles_of: dict[str, set[str]] = {}
+"""Profiles by pool that have series of PROFILE_SLOTS."""
 
 ASSIGNMENTS = Gauge("gpupool_assignments", "Cards in the pool.", ["pool"])
 NODE_SLOTS = Gauge("gpupool_node_slots", "Slots of the pool's cards on the node.", ["pool", "node"])
@@ -64,6 +73,19 @@ def record(pool: GPUPool, cards: int) -> None:
     if pool.status.capacity is not None:
         for word, gauge in CAPACITY.items():
             gauge.labels(pool.name).set(getattr(pool.status.capacity, word))
+        _record_profiles(pool.name, pool.status.capacity.profiles)
+
+
+def _record_profiles(pool: str, profiles: Sequence[ProfileCapacity]) -> None:
+    """Set the gauges of a mixed layout; series of profiles that it no longer has are dropped."""
+    for gone in _profiles_of.pop(pool, set()) - {one.profile for one in profiles}:
+        for word in CAPACITY:
+            PROFILE_SLOTS.remove(pool, gone, word)
+    for one in profiles:
+        for word in CAPACITY:
+            PROFILE_SLOTS.labels(pool, one.profile, word).set(getattr(one, word))
+    if profiles:
+        _profiles_of[pool] = {one.profile for one in profiles}
 
 
 def count_released(pool: str, pods: int, seconds: float) -> None:
@@ -84,6 +106,7 @@ def forget(pool: str) -> None:
     for metric in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED, RELEASED, RELEASE_SECONDS):
         with contextlib.suppress(KeyError):
             metric.remove(pool)
+    _record_profiles(pool, ())
     for outcome in promises.OUTCOMES:
         with contextlib.suppress(KeyError):
             PROMISES.remove(pool, outcome)

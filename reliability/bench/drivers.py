@@ -50,7 +50,7 @@ TOOK: Final = {TAKES: "pull=1,look=0,prepare=1,install=10"}
 GROUP: Final = "bench/group"
 DRIVER: Final = "bench"
 BUDGET_NODES: Final = 1000
-WITHIN: Final = 1800.0
+WITHIN: Final = 3600.0
 WRITES: Final = "gpu_writes_total"
 FLEET_SECONDS: Final = 360.0
 MEMORY: Final = 120.0

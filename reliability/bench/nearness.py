@@ -67,7 +67,7 @@ class _Pool:
         """Cards get a pod, or lose it (`used` 0)."""
         taken = {share.device.name for share in placement.shares}
         slots = self.capacities[placement.node].slots
-        cards = tuple(replace(card, used=used) if card.device.name in taken else card for card in slots.cards)
+        cards = tuple(card._replace(used=used) if card.device.name in taken else card for card in slots.cards)
         node = self.capacities[placement.node].node
         self.capacities[placement.node] = node_capacity(node, replace(slots, cards=cards), {})
 

@@ -23,7 +23,8 @@ from controllers.api.record import adapter
 from controllers.api.whole_pod import WholePod
 from controllers.domain.clock import stamp
 from controllers.explain.pod_verdict import node_verdicts, numbers_of, verdict_of
-from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_order import computed
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.records import SeenPod
 from reliability.bench.rows import Result, Row
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import REGISTRY
 
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.gpupool import GPUPool
+from controllers.api.gpupool import Capacity, GPUPool, ProfileCapacity
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
 from controllers.gpupool import metrics
@@ -65,6 +67,26 @@ def test_a_pool_tells_its_cards_until_it_is_gone() -> None:
     )
     metrics.forget("metric-c")
     assert (told("gpupool_assignments"), told("gpupool_capacity_total")) == (None, None)
+
+
+def test_a_pool_of_a_mixed_layout_tells_the_slots_of_each_profile_while_it_has_them() -> None:
+    def told(profile: str, state: str) -> float | None:
+        labels = {"pool": "metric-d", "profile": profile, "state": state}
+        return REGISTRY.get_sample_value("gpupool_profile_slots", labels)
+
+    def record(*profiles: ProfileCapacity) -> None:
+        capacity = Capacity(unit="mig-partition", total=6, available=6, profiles=profiles)
+        pool = objects.pool("metric-d")
+        metrics.record(replace(pool, status=replace(pool.status, capacity=capacity)), 2)
+
+    small = ProfileCapacity(profile="1g.10gb", total=4, used=1, available=3)
+    record(small, ProfileCapacity(profile="3g.40gb", total=2, available=2))
+    assert [told("1g.10gb", state) for state in ("total", "used", "available")] == [4, 1, 3]
+    assert told("3g.40gb", "total") == 2
+    record(small)
+    assert (told("1g.10gb", "total"), told("3g.40gb", "total")) == (4, None)
+    metrics.forget("metric-d")
+    assert told("1g.10gb", "total") is None
 
 
 def promises(pool: str) -> dict[str, float | None]:

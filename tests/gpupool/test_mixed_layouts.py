@@ -35,6 +35,8 @@ def test_a_pool_divides_its_cards_so_and_offers_each_profile() -> None:
     capacity = status(made).capacity
     assert capacity is not None
     assert (capacity.unit, capacity.total, capacity.available) == ("mig-partition", 6, 6)
+    apart = [(one.profile, one.total, one.available) for one in capacity.profiles]
+    assert apart == [("1g.10gb", 4, 4), ("3g.40gb", 2, 2)]
 
 
 def test_another_order_or_spelling_is_no_change() -> None:

@@ -9,7 +9,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.clock import stamp
-from controllers.explain.queue_order import QueueSeen
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.records import SeenPod
 from tests.kit import objects
 from tests.kit.pods import pod_body

@@ -17,7 +17,8 @@ from controllers.api.tenant import TenantPod
 from controllers.explain import queue_table
 from controllers.explain.misfit import explain_misfit
 from controllers.explain.queue import Queue, from_status
-from controllers.explain.queue_order import QueueSeen, computed
+from controllers.explain.queue_order import computed
+from controllers.explain.queue_seen import QueueSeen
 from controllers.explain.records import Unreadable
 from tests.gpupool.test_queued_pods import Queue as Served
 from tests.kit import objects

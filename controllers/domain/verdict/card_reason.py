@@ -61,9 +61,9 @@ def refused_by(place: NodeCards, constraints: PodConstraints) -> str:
 
 def promised_here(place: NodeCards, asked: Asked, now: float) -> int:
     """Slots of the node that are promised to the pod itself."""
-    if not asked.request_id:
+    if not asked.request_id or not place.has_promises:
         return 0
-    found = (own_promise(card.device, asked, now) for card in place.cards if card.device.status.reservations)
+    found = (own_promise(card.device, asked, now) for card in place.cards)
     return sum(each.slots for each in found if each is not None)
 
 

@@ -78,6 +78,10 @@ def _detail(reason: CardReason, card: CardState, place: NodeCards, asked: Asked,
 
 def _in_use(node: str, device: GPUDevice, holders: Mapping[str, Pod], since: Mapping[str, str]) -> CardVerdict:
     status = device.status
+    if len(status.allocations) == 1 and not status.foreign_allocations:  # nearly all
+        taken = status.allocations[0]
+        began = since.get(f"{taken.namespace}/{taken.pod}", "")
+        return CardVerdict(device.name, node, "InUse", namespace=taken.namespace, pod=taken.pod, since=began)
     users = dict.fromkeys((taken.namespace, taken.pod) for taken in status.allocations)
     foreign = dict.fromkeys((taken.namespace, taken.pod) for taken in status.foreign_allocations)
     detail = f"by {status.foreign_allocations[0].resource}" if foreign and not users else ""

@@ -49,6 +49,8 @@ class NodeCards:
     """What of the free ones others get first."""
     refuses: str = ""
     """Why the node takes no pod of the pool at all, in words."""
+    has_promises: bool = False
+    """Whether a card of it is promised to somebody."""
     cards: list[CardState] = field(default_factory=list)
     tally: Counter[CardReason] = field(default_factory=Counter)
     """The cards by their reasons."""
@@ -89,6 +91,7 @@ def pool_cards(
             card = known.get(device.name)
             seen = _uncounted(device, profile) if card is None else _Counted(card.used, card.slots, card.free)
             place.total += seen.size
+            place.has_promises = place.has_promises or bool(device.status.reservations)
             reason = _reason(device, pool, place, seen)
             place.cards.append(CardState(device, reason, seen.free))
             place.tally[reason] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +67,7 @@ class NodeVerdict:
     """What else decides and was not looked at; not empty where the reason is `Unknown`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CardVerdict:
+class CardVerdict(NamedTuple):
     """Whether a card could be the pod's, and why not."""
 
     card: str

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from controllers.runtime.process import Process
 
 WORKERS = 16
+SETTLE = 0.15
+"""Seconds from a change of a GPUDriver to the look at all nodes: many GPUDrivers may come at once, and each look ranks
+them anew."""
 WOKEN = 4
 """Nodes that are woken for each slot that comes free: the first may not be able to use it."""
 
@@ -37,6 +40,11 @@ class NodeController:
     def enqueue_all(self) -> None:
         """Look at every node."""
         self.controller.add_all(inventory.name for inventory in self._world.caches.inventories)
+
+    def enqueue_all_settled(self) -> None:
+        """Look at every node soon."""
+        for inventory in self._world.caches.inventories:
+            self.controller.add_after(inventory.name, SETTLE)
 
     def inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
         """Wake who waits for the slot that a node had, or for what it has proved."""

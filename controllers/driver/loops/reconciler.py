@@ -86,7 +86,9 @@ class Reconciler:
         if old is None or new is None or _spec(old) != _spec(new):
             self._world.decisions.drivers_changed()
             self._world.proofs.forget()
-            self.enqueue_all()
+            self.nodes.enqueue_all_settled()
+            self.drivers.enqueue_all()
+            self.variants.enqueue_all()
         elif _known(old) != _known(new) or _pause_of(old) != _pause_of(new):
             # What is remembered of revisions: nodes may be begun, or tried again.
             self.nodes.enqueue_all()

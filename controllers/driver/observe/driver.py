@@ -23,8 +23,7 @@ def observe_driver(sources: Sources, name: str) -> ObservedDriver | None:
     if driver is None:
         return None
     wanted = decisions.revision(driver)
-    has = {one.name for one in caches.inventories.by(BY_DRIVER, name)}
-    has |= {one.name for one in caches.inventories if decisions.ranking(one.name).winner == name}
+    has = {one.name for one in caches.inventories.by(BY_DRIVER, name)} | decisions.nodes_of(name)
     return ObservedDriver(
         driver,
         wanted,

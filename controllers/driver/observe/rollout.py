@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.domain.driver.choice import Blocked, Install
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.windows import schedule
-from controllers.driver.caches import BY_PHASE
+from controllers.driver.caches import BY_DRIVER, BY_PHASE
 from controllers.driver.drivers.results import remembered
 from controllers.driver.observe.roll import way_back
 from controllers.driver.observe.target import bounded_target
@@ -18,7 +18,7 @@ from controllers.driver.rollout.plan import plan_rollout
 from controllers.driver.views import Rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpupool import PoolPhase
@@ -38,18 +38,13 @@ def observe_rollout(sources: Sources, name: str) -> ObservedRollout | None:
         return None
     revision = sources.decisions.revision(driver)
     known = remembered(driver, revision)
-    own, cluster, pools = Group(), Group(), dict[str, Group]()
-    mine: list[Facts] = []
-    for facts in _all(sources):
-        cards = len(facts.devices)
-        cluster.count(facts, cards)
-        for pool, number in facts.pools.items():
-            pools.setdefault(pool, Group()).count(facts, number)
-        is_mine = sources.decisions.ranking(facts.name).winner == name
-        if is_mine:
-            mine.append(facts)
-        if is_mine or _is_out_for(facts, name):
-            own.count(facts, cards)
+    has = sources.decisions.nodes_of(name)
+    at_work = {one.name for one in sources.caches.inventories.by(BY_DRIVER, name)}
+    mine, leaving = _facts(sources, has), _facts(sources, at_work - has)
+    own = Group()
+    for facts in (*mine, *(one for one in leaving if one.is_planned)):
+        own.count(facts, len(facts.devices))
+    cluster, pools = sources.roster.totals()
     found = tuple(_with_way_back(sources, driver, revision, _candidates(sources, driver, mine)))
     return ObservedRollout(
         driver=driver,
@@ -77,14 +72,10 @@ def rolled(sources: Sources, name: str) -> Rolled:
     return Rolled(made.waiting, made.stages, made.progress, costs, eta(observed, made, now))
 
 
-def _all(sources: Sources) -> Iterator[Facts]:
-    for name in sorted(one.name for one in sources.caches.inventories):
-        if (facts := sources.roster.facts(name)) is not None:
-            yield facts
-
-
-def _is_out_for(facts: Facts, driver: str) -> bool:
-    return facts.is_planned and facts.work is not None and facts.work.driver == driver
+def _facts(sources: Sources, nodes: Iterable[str]) -> list[Facts]:
+    """Those of the nodes that are there, in the order of their names."""
+    found = (sources.roster.facts(name) for name in sorted(nodes))
+    return [facts for facts in found if facts is not None]
 
 
 def _rules(pool: Pool) -> PoolRules:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Literal
 
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.driver.caches import BY_NODE
 from controllers.driver.node.begin import may_start
 from controllers.driver.node.work import last_of
 from controllers.driver.observe.users import users_on
-from controllers.driver.rollout.observed import Facts, Load
+from controllers.driver.rollout.observed import Facts, Group, Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +27,35 @@ class Roster:
         """Read from these caches."""
         self._caches = caches
         self._facts: dict[str, Facts] = {}
+        self._counted: dict[str, Facts] = {}
+        self._stale: set[str] | None = None  # nodes that are to be counted anew; None for all
+        self._cluster, self._pools = Group(), dict[str, Group]()
 
     def forget(self, name: str) -> None:
         """Something of a node has changed."""
         self._facts.pop(name, None)
+        if self._stale is not None:
+            self._stale.add(name)
+
+    def totals(self) -> tuple[Group, dict[str, Group]]:
+        """All nodes with cards, and those of each pool."""
+        stale = {one.name for one in self._caches.inventories} if self._stale is None else self._stale
+        for name in stale:
+            if (before := self._counted.pop(name, None)) is not None:
+                self._count(before, -1)
+            if (facts := self.facts(name)) is not None:
+                self._counted[name] = facts
+                self._count(facts, 1)
+        self._stale = set()
+        return copy(self._cluster), {name: copy(group) for name, group in self._pools.items()}
+
+    def _count(self, facts: Facts, times: Literal[1, -1]) -> None:
+        self._cluster.count(facts, len(facts.devices), times)
+        for pool, cards in facts.pools.items():
+            group = self._pools.setdefault(pool, Group())
+            group.count(facts, cards, times)
+            if group.nodes == 0:
+                del self._pools[pool]
 
     def facts(self, name: str) -> Facts | None:
         """A node; None where it is not there."""

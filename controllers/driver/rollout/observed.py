@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from controllers.api import names
 from controllers.domain.driver.windows import Schedule
@@ -112,13 +112,13 @@ class Group:
     unplanned: int = 0
     """Those that are out of service for another cause."""
 
-    def count(self, facts: Facts, cards: int) -> None:
-        """Count a node in, with so many cards of the group."""
-        self.nodes += 1
-        self.unplanned += facts.is_unplanned
+    def count(self, facts: Facts, cards: int, times: Literal[1, -1] = 1) -> None:
+        """Count a node in, with so many cards of the group, or out of it (-1)."""
+        self.nodes += times
+        self.unplanned += times * facts.is_unplanned
         if facts.is_planned:
-            self.planned += 1
-            self.planned_cards += cards
+            self.planned += times
+            self.planned_cards += times * cards
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-def node_slots(view: ObservedPool, state: PoolState, now: float) -> list[NodeSlots]:
-    """The pool's slots, node by node."""
+def node_slots(view: ObservedPool, state: PoolState, now: float, profile: str | None = None) -> list[NodeSlots]:
+    """The pool's slots, node by node; of one profile, where one is named."""
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in view.members:
         cards[device.status.node_name or ""].append(device)
@@ -44,6 +44,7 @@ def node_slots(view: ObservedPool, state: PoolState, now: float) -> list[NodeSlo
             allocation=state.applied,
             now=now,
             tolerated=view.tolerated,
+            profile=profile,
         )
         for node in sorted(cards)
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.gpupool import Candidate, Capacity, GPUPoolStatus, PoolDevice, PoolNode
+from controllers.domain.allocation import profiles_of
 from controllers.domain.approval import is_automatic
 from controllers.domain.capacity import capacity
 from controllers.domain.clock import seconds, stamp
@@ -36,7 +37,8 @@ class EvaluatedStatus(NamedTuple):
 def pool_status(view: ObservedPool, state: PoolState, now: float) -> EvaluatedStatus:
     """The status as it should be."""
     slots = node_slots(view, state, now)
-    total = capacity(slots, state.applied)
+    apart = {profile: node_slots(view, state, now, profile) for profile in profiles_of(state.applied)}
+    total = capacity(slots, state.applied, apart)
     devices = [_device(view, device, now) for device in view.members[: names.LIST_MAX]]
     nodes, (candidates, more) = pool_nodes(view, state, slots, now), _candidates(view)
     coming, lasting = _coming_slots(view, state, slots, nodes[: names.LIST_MAX], now)
