@@ -14,11 +14,11 @@ from collections import Counter
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, replace
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api.queue import QueueHold
 from controllers.domain.request import units_of
-from controllers.domain.slots import issuable, named_devices
+from controllers.domain.slots import issuable, named_devices, named_nodes
 from reliability.bench import churn_trace, stats
 from reliability.bench.churn_trace import MIX, TEAMS, Run, jain, sample
 from reliability.bench.environment import MANAGER
@@ -63,11 +63,15 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     with ExitStack() as stack:
         planes = {mode: stack.enter_context(whole_cluster(below, nodes, progress)) for mode, below in folders.items()}
         queued, refused = asyncio.run(_both(planes, arrivals, sizes, progress))
-    raw = {"jobs": len(arrivals), "queue": asdict(queued), "refuse": asdict(refused)}
+    raw = {"jobs": len(arrivals), "queue": _raw(queued), "refuse": _raw(refused)}
     late = max(queued.late, refused.late)
     rows = [replace(row, judged=late <= LATE) for row in _rows(arrivals, sizes, queued, refused)]
     rows.append(Row("  a job came after its time, at most", late, "s", 1, note=f"judged up to {LATE:g} s"))
     return Result(tuple(rows), raw)
+
+
+def _raw(run: Run) -> dict[str, Any]:
+    return asdict(run) | {"elsewhere": sorted(run.elsewhere)}
 
 
 async def _both(
@@ -148,6 +152,8 @@ class _Churn:
         job = pod.metadata.labels.get(JOB, "") if pod is not None else ""
         if job not in self._of_job or now > self._run.seconds:
             return
+        if new is not None and new.node and named_devices(new) and new.node not in named_nodes(new):
+            self._run.elsewhere.add(job)
         if new is not None and new.ready:
             self._run.began.setdefault(job, now)
         elif job in self._run.began and (new is None or new.finished):
@@ -199,6 +205,10 @@ def _rows(arrivals: Sequence[Arrival], sizes: Sizes, queued: Run, refused: Run) 
     yield Row("  Jain's index of card time, equal weights", jain(used.values()), "", 3, at_least=0.98)
     yield Row("  the same with refusals", jain(other.values()), "", 3)
     yield Row("  card time that was used ÷ with refusals", sum(used.values()) / max(1.0, sum(other.values())))
+    note = f"{len(queued.began)} jobs began"
+    yield Row(
+        "  jobs that the scheduler took to another node than their cards'", len(queued.elsewhere), "", 0, note=note
+    )
     for cards in MIX:
         waits, waits_refused = (sorted(run.waits(arrivals, cards)) for run in (queued, refused))
         if not waits:

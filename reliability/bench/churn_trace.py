@@ -106,6 +106,8 @@ class Run:
     """By job, when its pod was ready."""
     ended: dict[str, float] = field(default_factory=dict)
     """By job, when it had ended."""
+    elsewhere: set[str] = field(default_factory=set)
+    """Jobs whose pod was bound to another node than that of the cards that were promised to it."""
     samples: list[Sample] = field(default_factory=list)
     late: float = 0.0
     """By which a job came after its time, at most."""
