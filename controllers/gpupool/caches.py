@@ -73,6 +73,8 @@ class Caches:
     candidates: CandidateIndex = field(default_factory=CandidateIndex, init=False)
     joined_at: dict[str, float] = field(default_factory=dict, init=False)
     """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
+    came_free_at: dict[str, float] = field(default_factory=dict, init=False)
+    """When a card of a node (by name) last came free; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
     tenancies: Tenancies = field(init=False)
@@ -116,16 +118,23 @@ class Caches:
         self.pods.subscribe(self.tenancies.pod_changed)
         self.unadmitted.subscribe(self.tenancies.pod_changed)
         self.devices.subscribe(self._on_device_changed)
+        self.nodes.subscribe(self._on_node_changed)
         self.daemonsets.subscribe(lambda old, new: cooldown.record_deletion(self.deleted_at, old, new, self.clock()))
 
     def _find_pod(self, key: str) -> Pod | None:
         return self.pods.get(key) or self.unadmitted.get(key)
 
     def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if old is not None and new is not None and len(new.status.allocations) < len(old.status.allocations):
+            self.came_free_at[new.status.node_name or ""] = self.clock()
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
             self.joined_at.pop((new or old or GPUDevice()).name, None)
         elif old is None or old.status.pool_ref is None:
             self.joined_at[new.name] = self.clock()
+
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is None:
+            self.came_free_at.pop(old.name, None)
 
     def _facts(self, name: str) -> NodeFacts:
         """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""

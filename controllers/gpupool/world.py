@@ -208,6 +208,7 @@ class World(Caches):
             unseen_ttl=self.settings.admission.unseen_ttl,
             scheduling=self.settings.scheduling,
             denied=denied,
+            came_free_at={node: at for node in found if (at := self.came_free_at.get(node)) is not None},
             entries=self._entries.setdefault(name, Entries()),
         )
 

@@ -16,10 +16,11 @@ from controllers.api.tenant import TenantPod
 from controllers.domain.lifecycle import live
 from controllers.domain.queue.gates import is_gated
 from controllers.gpupool.queue import pending_pods
-from controllers.gpupool.queue.records import ReservationRound, Turn
+from controllers.gpupool.queue.records import GRACE, ReservationRound, Turn
 from tests.gpupool.test_pending_pods import TTL, Pool
 from tests.kit.cluster import ConflictError
-from tests.kit.objects import NOW
+from tests.kit.manifests import body
+from tests.kit.objects import NOW, allocation
 
 POOL_AFFINITY = {
     "nodeAffinity": {
@@ -450,6 +451,64 @@ def test_pods_that_disagree_on_the_size_wait_and_say_so() -> None:
     assert {wait.cause for wait in made.reasons.values()} == {"WaitingForGang"}
     assert "disagree" in made.reasons["default/g0"].detail
     assert pool.released() == set()
+
+
+class Leaving(Queue):
+    """A node whose four cards a pod had that has ended, in a process that sees them come free one after another."""
+
+    def __init__(self) -> None:
+        super().__init__({"n1": 4})
+        for number in range(4):
+            with self.edit("GPUDevice", f"n1-{number}") as found:
+                found["status"]["allocations"] = [body(allocation("gone", "u-gone", namespace="default"))]
+        self.look()
+
+    def look(self) -> ReservationRound | None:
+        seen = self.process().queue("a", self.turns, self.unreached, {})
+        return pending_pods.plan_pending_pods(seen, self.now) if seen is not None else None
+
+    def free(self, *cards: int) -> None:
+        for number in cards:
+            with self.edit("GPUDevice", f"n1-{number}") as found:
+                found["status"]["allocations"] = []
+
+
+def test_cards_of_a_pod_that_ends_go_to_a_large_pod_that_comes_first_though_they_come_free_one_by_one() -> None:
+    pool = Leaving()
+    pool.queues("large", 4, age=20)
+    pool.queues("small", 1, age=10)
+    for number in range(3):
+        pool.free(number)
+        pool.step()
+        assert pool.released() == set()
+    pool.free(3)
+    pool.step()
+    assert pool.released() == {"large"}
+
+
+def test_a_card_that_is_not_followed_by_the_others_is_kept_for_two_seconds() -> None:
+    pool = Leaving()
+    pool.queues("large", 4, age=20)
+    pool.queues("small", 1, age=10)
+    pool.free(0)
+    made = pool.look()
+    assert made is not None
+    assert (made.promises, made.plan.requeue_after) == ((), pytest.approx(2.0 + GRACE))
+    pool.now += 2.0
+    pool.step()
+    assert pool.released() == {"small"}
+
+
+def test_nothing_is_kept_where_the_other_cards_are_those_of_pods_that_run() -> None:
+    pool = Leaving()
+    pool.waits("gone", 3, nodeName="n1")
+    with pool.edit("Pod", "default/gone") as found:
+        found["metadata"]["uid"] = "u-gone"
+    pool.queues("large", 4, age=20)
+    pool.queues("small", 1, age=10)
+    pool.free(0)
+    pool.step()
+    assert pool.released() == {"small"}
 
 
 def test_two_gangs_never_hold_each_other_up() -> None:

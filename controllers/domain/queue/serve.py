@@ -3,6 +3,10 @@
 An entry that fits nowhere now is passed, so that cards do not idle (backfill); but for the first few that have waited
 long enough (`queue.hold`), free slots of one node are kept, or small pods would keep one that needs many cards waiting
 for ever. No more are kept than for these few: where every entry keeps what it could use, cards idle in a long queue.
+
+The cards of a pod that ends come free one after another. What is free of them is kept, too, for an entry that fits as
+soon as the last of them is: else the first ones would go to small pods each time, and a large one would never follow
+a large one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.clock import begun
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
     from controllers.domain.queue.policy import QueuePolicy
+    from controllers.domain.queue.supply import Coming
 
 Outcome = Literal["Waiting", "OverLimit", "NoNodeFits"]
 WORK_MAX: Final = 250_000
@@ -61,21 +67,28 @@ class Walk:
     """One walk over a queue, on capacities that shrink as entries are placed."""
 
     def __init__(
-        self, pool: str, capacities: Iterable[NodeCapacity], policy: QueuePolicy, placement: PlacementPolicy, now: float
+        self,
+        pool: str,
+        capacities: Iterable[NodeCapacity],
+        policy: QueuePolicy,
+        placement: PlacementPolicy,
+        now: float,
+        *,
+        coming: Mapping[str, Coming] = MappingProxyType({}),
     ) -> None:
-        """Prepare; `now` in epoch seconds."""
+        """Prepare; `now` in epoch seconds; `coming`: slots that are about to be free, by node."""
         self._pool, self._policy, self._placement, self._now = pool, policy, placement, now
         self._capacities = {capacity.slots.node: capacity for capacity in capacities if capacity.node is not None}
         self._largest = max((capacity.free for capacity in self._capacities.values()), default=0)
-        self._holds = policy.hold_pods
+        self._holds, self._coming = policy.hold_pods, dict(coming)
         self._fits: dict[PodConstraints, tuple[str, ...]] = {}
         self._able: dict[tuple[int, PodConstraints], _Nodes] = {}
         self._hopeless: set[tuple[int, PodConstraints]] = set()
         self._work: Counter[str] = Counter()
         self.held: dict[str, Mapping[str, int]] = {}
         """By key of an entry for which slots are kept: how many on each node."""
-        self.next_hold = inf
-        """Epoch seconds at which a pod that waits will have waited long enough for cards to be kept for it."""
+        self.next_look = inf
+        """Epoch seconds at which cards will be kept for a pod that waits, or not any more, though nothing changes."""
 
     def left(self) -> dict[str, int]:
         """Free slots by node that are given to nobody yet and kept for nobody: they shrink as the walk goes on."""
@@ -102,7 +115,8 @@ class Walk:
             placements = [] if placement is None else [(entry.members[0], placement)]
         else:
             placements = self._place_all(entry, able)
-        return Decision(entry, tuple(placements), kept_nodes=() if placements else self._keep(entry, nodes))
+        kept = () if placements else self._keep_coming(entry, nodes) or self._keep(entry, nodes)
+        return Decision(entry, tuple(placements), kept_nodes=kept)
 
     def _able_for(self, namespace: str, member: Member) -> _Nodes | None:
         """Where a pod can be served, whatever is free there; None where that is too much to look at."""
@@ -164,7 +178,7 @@ class Walk:
             return ()
         since = begun(entry.created, self._now) + self._policy.hold_after
         if since > self._now:
-            self.next_hold = min(self.next_hold, since)
+            self.next_look = min(self.next_look, since)
             return ()
         self._holds -= 1
         kept, covered = list[str](), 0
@@ -173,10 +187,25 @@ class Walk:
                 break
             kept.append(name)
             covered += self._capacities[name].total
-        self.held[entry.key] = {name: self._capacities[name].free for name in kept}
-        for name in kept:
+        return self._hold(entry, kept)
+
+    def _keep_coming(self, entry: Entry, able: _Nodes) -> tuple[str, ...]:
+        """Keep the free slots of a node for a pod that has room there once what is coming has come."""
+        if not self._coming or len(entry.members) > 1:
+            return ()
+        for name in able.nodes:
+            coming, free = self._coming.get(name), self._capacities[name].free
+            if coming is not None and free and free + coming.slots >= entry.units:
+                del self._coming[name]
+                self.next_look = min(self.next_look, coming.until)
+                return self._hold(entry, [name])
+        return ()
+
+    def _hold(self, entry: Entry, nodes: Iterable[str]) -> tuple[str, ...]:
+        self.held[entry.key] = {name: self._capacities[name].free for name in nodes}
+        for name in self.held[entry.key]:
             self._set(replace(self._capacities[name], free=0, free_cards=()))
-        return tuple(kept)
+        return tuple(self.held[entry.key])
 
     def _set(self, capacity: NodeCapacity) -> None:
         before = self._capacities[capacity.slots.node].free

@@ -6,8 +6,8 @@ gpupool-controller counts so what it gives to the queue, and `kubectl gpu` what 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import AllocationSpec, GPUPool, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.domain.queue.entry import Member
+
+
+COMING: Final = 2.0
+"""Seconds within which the other cards of a pod that has ended are free after one of them is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Slots of a node that are about to be free."""
+
+    slots: int
+    until: float
+    """Epoch seconds up to which they are waited for."""
 
 
 class PoolObjects(Protocol):
@@ -132,6 +145,25 @@ def capacities(
         if stale:
             (capacity,) = without_cards((capacity,), stale)
         yield replace(capacity, free=min(capacity.free, free.get(name, 0)))
+
+
+def slots_coming(
+    seen: PoolObjects, came_free_at: Mapping[str, float], now: float, profile: str | None = None
+) -> dict[str, Coming]:
+    """By node, slots of pods that have ended and of which kubelet has yet to say that it has them back.
+
+    `came_free_at`: by node, when a card of it came free, in epoch seconds: what has not followed soon does not count.
+    """
+    until = {name: at + COMING for name, at in came_free_at.items() if at <= now < at + COMING}
+    if not until:
+        return {}
+    running = {pod.metadata.uid for pod in seen.bound if not pod.finished}
+    found: Counter[str] = Counter()
+    for device in seen.members:
+        if (name := device.status.node_name or "") in until and issuable(device, seen.pool.name):
+            gone = (each for each in device.status.allocations if each.pod_uid not in running)
+            found[name] += sum(each.slots for each in gone if is_of(profile, each.profile))
+    return {name: Coming(slots, until[name]) for name, slots in found.items() if slots}
 
 
 def reserved_of(device: GPUDevice, profile: str | None) -> int:

@@ -24,7 +24,7 @@ from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.queue.serve import Decision, Walk
-from controllers.domain.queue.supply import capacities, suffices
+from controllers.domain.queue.supply import capacities, slots_coming, suffices
 from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.queue.whole_gangs import group_gangs
 from controllers.domain.request import units_of
@@ -139,7 +139,12 @@ def serve(
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
     walks = {
         profile: Walk(
-            view.pool.name, capacities(view, left.nodes, left.slots, left.written, profile), policy, placement, now
+            view.pool.name,
+            capacities(view, left.nodes, left.slots, left.written, profile),
+            policy,
+            placement,
+            now,
+            coming=slots_coming(view, view.came_free_at, now, profile),
         )
         for profile, left in lefts.items()
     }
@@ -154,8 +159,8 @@ def serve(
         waiting.append(decision)
     status = queue_status([decision.entry for decision in waiting])
     let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
-    next_hold = min((walk.next_hold for walk in walks.values()), default=inf)
-    next_look = next_hold if again is None else min(next_hold, now + again)
+    next_look = min((walk.next_look for walk in walks.values()), default=inf)
+    next_look = next_look if again is None else min(next_look, now + again)
     numbers = _numbers(view, lefts, walks, waiting, now)
     return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look, numbers)
 

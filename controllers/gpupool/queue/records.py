@@ -60,6 +60,8 @@ class ObservedQueue:
     """Where pods go, where the pool does not say."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Requests of queued pods that the API server did not let go on, with what it said; others are served first."""
+    came_free_at: Mapping[str, float] = field(default_factory=dict)
+    """By node: when one of its cards came free of late, in epoch seconds."""
     entries: Entries = field(default_factory=Entries, compare=False)
     """The entries of queued pods, as far as they were made for an earlier look."""
 

@@ -11,6 +11,7 @@ from controllers.domain.queue.entry import Entry, Member
 from controllers.domain.queue.order import Ranked
 from controllers.domain.queue.policy import QueuePolicy
 from controllers.domain.queue.serve import WORK_MAX, Decision, Walk
+from controllers.domain.queue.supply import Coming
 from tests.domain.queue.test_order import ANYWHERE
 from tests.kit.objects import NOW
 from tests.webhook import world
@@ -25,13 +26,16 @@ def entry(
     return Entry(member.key, team, 0, stamp(NOW - age), (member,))
 
 
-def walk(free: dict[str, int], *, hold: int = 1, after: float = 600.0, total: int = 8) -> Walk:
-    """Nodes with so many free cards of `total`."""
+def walk(
+    free: dict[str, int], *, hold: int = 1, after: float = 600.0, total: int = 8, coming: dict[str, int] | None = None
+) -> Walk:
+    """Nodes with so many free cards of `total`, of which so many more are about to be free."""
     nodes = [
         replace(world.capacity_of(world.node(name), [world.device(name, at) for at in range(cards)]), total=total)
         for name, cards in free.items()
     ]
-    return Walk(world.POOL, nodes, QueuePolicy("FIFO", hold, after, {}), PACK, NOW)
+    soon = {name: Coming(slots, NOW + 1) for name, slots in (coming or {}).items()}
+    return Walk(world.POOL, nodes, QueuePolicy("FIFO", hold, after, {}), PACK, NOW, coming=soon)
 
 
 def decide(one: Walk, *entries: Entry) -> list[Decision]:
@@ -66,10 +70,24 @@ def test_cards_are_kept_for_no_more_than_the_first_few() -> None:
     assert not any(each.kept_nodes for each in decide(walk({"n1": 3}, hold=0), entry("big", 4, age=700)))
 
 
+def test_what_is_free_is_kept_for_one_that_fits_with_what_is_coming() -> None:
+    one = walk({"n1": 1, "n2": 1}, hold=0, coming={"n1": 3, "n2": 2})
+    found = decide(one, entry("big", 4), entry("big2", 4), entry("small"), entry("small2"))
+    assert [each.kept_nodes for each in found[:2]] == [("n1",), ()]
+    assert [each.placements[0][1].node if each.placements else None for each in found[2:]] == ["n2", None]
+    assert (one.held, one.next_look) == ({"t/big": {"n1": 1}}, NOW + 1)
+
+
+def test_who_comes_before_gets_the_first_card_that_is_free_and_the_large_one_keeps_nothing_then() -> None:
+    found = decide(walk({"n1": 1}, hold=0, coming={"n1": 3}), entry("small"), entry("big", 4), entry("next"))
+    assert [bool(each.placements) for each in found] == [True, False, False]
+    assert not any(each.kept_nodes for each in found)
+
+
 def test_it_is_said_when_time_alone_changes_what_is_decided() -> None:
     one = walk({"n1": 1})
     decide(one, entry("big", 2, age=500), entry("big2", 2, age=100))
-    assert one.next_hold == NOW + 100
+    assert one.next_look == NOW + 100
 
 
 def test_a_pod_that_no_node_could_ever_take_waits_for_a_node_and_keeps_nothing() -> None:
