@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 PERIOD = 0.2
+OWNER = "test/file"
+"""Annotation of a node: the file of tests that made it."""
 
 
 class Cluster:
@@ -42,11 +44,18 @@ class Cluster:
         """The administrator's kubeconfig."""
 
     async def kubeconfig(self, node: str, folder: Path, account: str = names.MANAGER_DISCOVER) -> Path:
-        """Make a node where there is none, and a kubeconfig of an agent's account bound to it."""
+        """Make a node where there is none, and a kubeconfig of an agent's account bound to it.
+
+        A node is one file's: files share the API server, and one would find the other's report there.
+        """
+        mine = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
         try:
             made = await self.client.get(resources.NODE, node)
         except NotFound:
-            made = await self.client.create(resources.NODE, {"metadata": {"name": node}}, manager="test")
+            metadata = {"name": node, "annotations": {OWNER: mine}}
+            made = await self.client.create(resources.NODE, {"metadata": metadata}, manager="test")
+        owner = orjson.loads(made)["metadata"].get("annotations", {}).get(OWNER, mine)
+        assert owner == mine, f"node {node} is one of {owner}: take another name"
         bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": orjson.loads(made)["metadata"]["uid"]}
         body = {
             "apiVersion": "authentication.k8s.io/v1",

@@ -170,7 +170,7 @@ async def test_readiness_follows_the_checks_and_health_does_not(cluster: Cluster
 
 
 async def test_a_killed_validator_goes_on_without_a_write(cluster: Cluster, at: Machine) -> None:
-    node = Node(cluster, at, "killed")
+    node = Node(cluster, at, "killed-validator")
     async with node.discover() as discover:
         await node.whole(discover)
         async with node.validate("container") as container:
@@ -240,7 +240,7 @@ async def test_a_driver_in_a_container_is_seen_when_it_comes_when_it_goes_and_wh
 
 
 async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at: Machine) -> None:
-    node = Node(cluster, at, "edited")
+    node = Node(cluster, at, "edited-validator")
 
     async def clean(role: str) -> bool:
         told = await node.told()
@@ -252,10 +252,10 @@ async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at
         assert before <= 2, "that CUDA is awaited, where that was to be told, and that it works"
         elements = {"driver": "failed", "driver.bogus": "x", "other": "stays"}
         change = {"spec": {"features": {"attributes": {FEATURE: {"elements": elements}}}}}
-        await cluster.change("edited", change)
+        await cluster.change("edited-validator", change)
         await driver.until(lambda: clean("driver"), "its keys as they were")
         assert (await node.told())["other"] == "stays"
-        await cluster.delete("edited")
+        await cluster.delete("edited-validator")
         await node.says(driver, driver="ok", container="ok")
         written = [await agent.writes() for agent in (discover, driver, container)]
         assert written[2] == before + 1
