@@ -45,7 +45,8 @@ async def test_a_pod_gets_the_card_that_was_reserved_and_gives_it_back(people: P
     await people.settled(pool, (1, 1, 0, 0))
     (device,) = people.cards(pool)
     assert [(a.namespace, a.pod) for a in device.status.allocations] == [(team, "first")]
-    assert device.status.reservations == ()
+    await view.until(lambda: not people.cards(pool)[0].status.reservations, PATIENCE, lambda: str(people.cards(pool)))
+    (device,) = people.cards(pool)
     assert device.status.state == "Assigned"
 
     # The annotation goes while the pod runs: the card stays with its pod, then leaves.
