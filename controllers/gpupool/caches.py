@@ -13,6 +13,7 @@ from controllers.api.settings import Settings
 from controllers.components import cooldown
 from controllers.domain import mig
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.queue.supply import COMING
 from controllers.domain.request import pools_of
 from controllers.domain.taints import tolerated, wanted
 from controllers.domain.usage import given_cards
@@ -74,7 +75,7 @@ class Caches:
     joined_at: dict[str, float] = field(default_factory=dict, init=False)
     """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
     came_free_at: dict[str, float] = field(default_factory=dict, init=False)
-    """When a card of a node (by name) last came free; see `note_changes`."""
+    """When a card of a node (by name) last came free, of late; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
     tenancies: Tenancies = field(init=False)
@@ -118,7 +119,6 @@ class Caches:
         self.pods.subscribe(self.tenancies.pod_changed)
         self.unadmitted.subscribe(self.tenancies.pod_changed)
         self.devices.subscribe(self._on_device_changed)
-        self.nodes.subscribe(self._on_node_changed)
         self.daemonsets.subscribe(lambda old, new: cooldown.record_deletion(self.deleted_at, old, new, self.clock()))
 
     def _find_pod(self, key: str) -> Pod | None:
@@ -126,15 +126,14 @@ class Caches:
 
     def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if old is not None and new is not None and len(new.status.allocations) < len(old.status.allocations):
-            self.came_free_at[new.status.node_name or ""] = self.clock()
+            now = self.clock()
+            # Those of long ago are forgotten with it: cards of nodes that are gone come free, too.
+            recent = {name: at for name, at in self.came_free_at.items() if now < at + COMING}
+            self.came_free_at = recent | {new.status.node_name or "": now}
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
             self.joined_at.pop((new or old or GPUDevice()).name, None)
         elif old is None or old.status.pool_ref is None:
             self.joined_at[new.name] = self.clock()
-
-    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is not None and new is None:
-            self.came_free_at.pop(old.name, None)
 
     def _facts(self, name: str) -> NodeFacts:
         """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""

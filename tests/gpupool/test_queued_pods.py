@@ -18,6 +18,7 @@ from controllers.domain.queue.gates import is_gated
 from controllers.gpupool.queue import pending_pods
 from controllers.gpupool.queue.records import GRACE, ReservationRound, Turn
 from tests.gpupool.test_pending_pods import TTL, Pool
+from tests.kit import objects
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import NOW, allocation
@@ -497,6 +498,17 @@ def test_a_card_that_is_not_followed_by_the_others_is_kept_for_two_seconds() -> 
     pool.now += 2.0
     pool.step()
     assert pool.released() == {"small"}
+
+
+def test_when_a_card_came_free_is_forgotten_once_nothing_is_waited_for() -> None:
+    pool = Leaving()
+    pool.add(objects.card("gone", pool="a", meta={"name": "gone-0"}, allocations=(allocation(),)))
+    pool.process()
+    for card in ("gone-0", "n1-0"):
+        with pool.edit("GPUDevice", card) as found:
+            found["status"]["allocations"] = []
+        assert set(pool.process().came_free_at) == {card.rpartition("-")[0]}
+        pool.now += 2.0
 
 
 def test_nothing_is_kept_where_the_other_cards_are_those_of_pods_that_run() -> None:

@@ -22,9 +22,8 @@ def used_by_namespace(pool: str, cards: Iterable[GPUDevice], bound: Iterable[Pod
     requests: set[str] = set()
     for pod in bound:
         if pod.spec.node_name is not None and not pod.finished:
-            meta = pod.metadata
-            used[meta.namespace or ""] += units_of(pod, pool)
-            requests.add(meta.annotations.get(names.REQUEST_ID, ""))
+            used[pod.metadata.namespace or ""] += units_of(pod, pool)
+            requests.add(pod.metadata.annotations.get(names.REQUEST_ID, ""))
     for card in cards:
         for entry in card.status.reservations:
             if entry.request_id not in requests and live(entry, now):
