@@ -276,11 +276,9 @@ class GPUPoolSpec:
 
 
 @record
-class ProfileCapacity:
-    """Slots of one profile, in a pool of a mixed layout."""
+class SlotCounts:
+    """Slots by what becomes of them."""
 
-    profile: Annotated[str, schema_extra(maxLength=32)]
-    """The MIG profile."""
     total: Annotated[int, Field(ge=0)] = 0
     """Slots of all cards in the pool."""
     used: Annotated[int, Field(ge=0)] = 0
@@ -294,21 +292,19 @@ class ProfileCapacity:
 
 
 @record
-class Capacity:
+class ProfileCapacity(SlotCounts):
+    """Slots of one profile, in a pool of a mixed layout."""
+
+    profile: Annotated[str, schema_extra(maxLength=32)]
+    """The MIG profile."""
+
+
+@record
+class Capacity(SlotCounts):
     """Slots of the pool."""
 
     unit: Unit
     """What one slot is."""
-    total: Annotated[int, Field(ge=0)] = 0
-    """Slots of all cards in the pool."""
-    used: Annotated[int, Field(ge=0)] = 0
-    """Slots of bound pods."""
-    reserved: Annotated[int, Field(ge=0)] = 0
-    """Slots promised to pods that are not bound yet."""
-    unavailable: Annotated[int, Field(ge=0)] = 0
-    """Unused slots of cards that cannot be issued now."""
-    available: Annotated[int, Field(ge=0)] = 0
-    """Slots that a pod can get now."""
     profiles: Annotated[tuple[ProfileCapacity, ...], Field(max_length=MIG_INSTANCES_MAX), map_list("profile")] = ()
     """The same for each profile of a mixed layout."""
 
