@@ -124,6 +124,12 @@ class Live:
         found: dict[str, Any] = made["spec"]
         return found
 
+    async def chosen(self, pool: str = POOL) -> str:
+        """The node that the webhook would choose for a pod."""
+        nodes = (await self.tried(pool))["affinity"]["nodeAffinity"]
+        (here,) = nodes["preferredDuringSchedulingIgnoredDuringExecution"][-1]["preference"]["matchFields"]
+        return str(here["values"][0])
+
     async def refusal(self) -> str:
         """Why a pod is refused now; empty where it is not."""
         try:
@@ -133,7 +139,7 @@ class Live:
         return ""
 
     @asynccontextmanager
-    async def stranded(self, name: str) -> AsyncIterator[list[Reservation]]:
+    async def stranded(self, name: str, pool: str = POOL, **spec: Any) -> AsyncIterator[list[Reservation]]:
         """A pod that no scheduler takes; gives every version of its reservation that is seen."""
         seen: list[Reservation] = []
 
@@ -141,7 +147,7 @@ class Live:
             seen.extend(r for r in (new.status.reservations if new else ()) if r.pod == name)
 
         self.view.devices.subscribe(follow)
-        await self.people.pod(name, TEAM, POOL, schedulerName="nobody")
+        await self.people.pod(name, TEAM, pool, schedulerName="nobody", **spec)
         try:
             yield seen
         finally:

@@ -271,26 +271,38 @@ def gated(spec: dict[str, Any]) -> bool:
     return {"name": names.CARDS_GATE} in spec.get("schedulingGates", ())
 
 
+async def becomes(live: Live, pool: str, node: str) -> bool:
+    """Whether a pod of the pool would get cards of this node."""
+    return await live.chosen(pool) == node
+
+
 @case("scheduling.defaultStrategy")
 async def default_strategy(live: Live) -> None:
-    assert (await live.tried())["topologySpreadConstraints"]
-    await live.set(scheduling={"defaultStrategy": "BinPack"})
-
-    async def packed() -> bool:
-        return not (await live.tried()).get("topologySpreadConstraints")
-
-    await live.eventually(packed, "pods are still spread")
+    """Of the two nodes one has a pod: it is filled first, or has fewer of its cards free."""
+    async with live.stranded("begins", nodeSelector={names.LABEL_HOSTNAME: "gpu-1"}):
+        await live.eventually(lambda: becomes(live, POOL, "gpu-2"), "pods are not spread")
+        await live.set(scheduling={"defaultStrategy": "BinPack"})
+        await live.eventually(lambda: becomes(live, POOL, "gpu-1"), "pods are still spread")
 
 
 @case("scheduling.topologyKey")
 async def topology_key(live: Live) -> None:
-    await live.set(scheduling={"topologyKey": "example.com/rack"})
-
-    async def keys() -> bool:
-        spread = (await live.tried()).get("topologySpreadConstraints", ())
-        return [one["topologyKey"] for one in spread] == ["example.com/rack"]
-
-    await live.eventually(keys, "pods are spread over another key")
+    """Of its cards gpu-2 has given a half, gpu-3 a quarter and gpu-4 none; gpu-2 and gpu-4 together a third."""
+    pool, racks = "by-rack", {"gpu-2": "a", "gpu-3": "b", "gpu-4": "a"}
+    wanted = [*live.cards("gpu-2")[-2:], *live.cards("gpu-3")[-4:], live.cards("gpu-4")[-1]]
+    for node, rack in racks.items():
+        await live.label(node, "example.com/rack", rack)
+    await live.people.filled(pool, [card.name for card in wanted])
+    async with (
+        live.stranded("half", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-2"}),
+        live.stranded("quarter", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-3"}),
+    ):
+        await live.eventually(lambda: becomes(live, pool, "gpu-4"), "pods are not spread over nodes")
+        await live.set(scheduling={"topologyKey": "example.com/rack"})
+        await live.eventually(lambda: becomes(live, pool, "gpu-3"), "pods are not spread over racks")
+    await live.people.retire(pool)
+    for node in racks:
+        await live.label(node, "example.com/rack", None)
 
 
 @case("admission.reservationTTL", "admission.unseenTTL")

@@ -80,10 +80,10 @@ async def test_a_moduleconfig_of_an_earlier_version_is_followed_and_what_is_gone
 ) -> None:
     """Deckhouse converts settings for itself: what is stored stays as it is, and is what the processes read."""
     gone = {"discover": {"runtimeClassName": "nvidia", "askRuntime": True}}
-    await live.people.settings(1, nodeAgent=gone, scheduling={"topologyKey": "example.com/old"})
+    await live.people.settings(1, nodeAgent=gone, admission={"runtimeClassName": names.RUNTIME_CLASS})
 
     async def followed() -> bool:
-        return (await live.tried())["topologySpreadConstraints"][0]["topologyKey"] == "example.com/old"
+        return bool((await live.tried()).get("runtimeClassName") == names.RUNTIME_CLASS)
 
     await live.eventually(followed, "settings of version 1 are not followed")
     for process in PROCESSES:
@@ -91,15 +91,17 @@ async def test_a_moduleconfig_of_an_earlier_version_is_followed_and_what_is_gone
 
 
 async def test_wrong_settings_change_nothing_and_are_told(live: Live) -> None:
+    usual, other = names.RUNTIME_CLASSES
+    wrong = {"maxUnseen": 0, "runtimeClassName": other}
     with pytest.raises(ApiError, match="maxUnseen"):
-        await live.people.settings(admission={"maxUnseen": 0}, scheduling={"topologyKey": "example.com/wrong"})
-    await live.set(scheduling={"topologyKey": "example.com/good"})
+        await live.people.settings(admission=wrong)
+    await live.set(admission={"runtimeClassName": usual})
 
-    async def key() -> str:
-        return str((await live.tried())["topologySpreadConstraints"][0]["topologyKey"])
+    async def given() -> str | None:
+        return (await live.tried()).get("runtimeClassName")
 
     async def good() -> bool:
-        return await key() == "example.com/good"
+        return await given() == usual
 
     async def told(value: float) -> bool:
         return all([await live.metric(process, "gpu_settings_invalid") == value for process in PROCESSES])
@@ -109,22 +111,21 @@ async def test_wrong_settings_change_nothing_and_are_told(live: Live) -> None:
 
         async def taken() -> bool:
             try:
-                wrong = {"admission": {"maxUnseen": 0}, "scheduling": {"topologyKey": "example.com/wrong"}}
-                await live.people.settings(**wrong)
+                await live.people.settings(admission=wrong)
             except ApiError:
                 return False  # the API server reads webhook configurations by watch
             return True
 
         await live.eventually(taken, "the webhook still judges settings")
         await live.eventually(lambda: told(1), "nobody says that the settings are wrong")
-        assert await key() == "example.com/good"
+        assert await given() == usual
 
         await live.people.told(names.EVENT_SETTINGS_INVALID, "admission.maxUnseen", "last good settings")
-    await live.set(scheduling={"topologyKey": "example.com/mended"})
+    await live.set(admission={"runtimeClassName": other})
     await live.eventually(lambda: told(0), "the settings still count as wrong")
 
     async def mended() -> bool:
-        return await key() == "example.com/mended"
+        return await given() == other
 
     await live.eventually(mended, "the mended settings are not followed")
 
@@ -253,13 +254,14 @@ async def test_a_module_that_is_disabled_leaves_the_nodes_and_comes_back_by_itse
 
 
 async def test_without_a_moduleconfig_the_defaults_hold_and_a_new_one_is_followed(live: Live) -> None:
-    await live.set(scheduling={"defaultStrategy": "BinPack"})
+    given = {"runtimeClassName": names.RUNTIME_CLASS}
+    await live.set(admission=given)
 
-    async def spread(*, wanted: bool) -> bool:
-        return bool((await live.tried()).get("topologySpreadConstraints")) == wanted
+    async def becomes(wanted: str | None) -> bool:
+        return (await live.tried()).get("runtimeClassName") == wanted
 
-    await live.eventually(lambda: spread(wanted=False), "the settings are not followed")
+    await live.eventually(lambda: becomes(names.RUNTIME_CLASS), "the settings are not followed")
     await live.people.no_settings()
-    await live.eventually(lambda: spread(wanted=True), "the defaults do not hold")
-    await live.set(scheduling={"defaultStrategy": "BinPack"})
-    await live.eventually(lambda: spread(wanted=False), "the new settings are not followed")
+    await live.eventually(lambda: becomes(None), "the defaults do not hold")
+    await live.set(admission=given)
+    await live.eventually(lambda: becomes(names.RUNTIME_CLASS), "the new settings are not followed")

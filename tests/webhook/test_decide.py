@@ -357,14 +357,6 @@ def test_what_would_grow_without_end_is_refused(own: list[Any], pools: list[Any]
         assert stored.spec.required_terms, "nothing is kept of what it says"
 
 
-def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:
-    for strategy, constraints in (("Spread", 1), ("BinPack", 0)):
-        pool = world.pool(scheduling={"strategy": strategy, "topologyKey": "rack"})
-        verdict = judged(world.pod(), view(pool, free_node()))
-        assert isinstance(verdict, Placed)
-        assert sum(op["path"] == "/spec/topologySpreadConstraints" for op in verdict.patch) == constraints
-
-
 @pytest.mark.parametrize(
     ("unseen_history", "units", "allowed"),
     [

@@ -168,7 +168,7 @@ def test_the_strategy_knows_every_field_that_is_read() -> None:
     assert is_dataclass(AdmissionPodSpec)
     read = {field.name for field in fields(AdmissionPodSpec)}
     drawn = {"containers", "init_containers", "affinity", "node_selector", "tolerations", "node_name"}
-    drawn |= {"topology_spread_constraints", "runtime_class_name", "service_account_name"}
+    drawn |= {"runtime_class_name", "service_account_name"}
     assert read == drawn | {"scheduling_gates", "priority"}
 
 

@@ -13,6 +13,7 @@ from tests.kit.versions import HAS_POD_RESOURCES
 from tests.kit.waiting import until
 from tests.webhook.plane import Api, Plane, Replica, pod, refusal
 from webhook.decision.affinity import PREFERRED, REQUIRED
+from webhook.decision.pod_patch import NO_SPREAD
 
 pytestmark = pytest.mark.cluster
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -88,14 +89,7 @@ async def test_a_bare_pod(api: Api, team: tuple[str, str]) -> None:
     assert chosen in (f"{pool}-n0", f"{pool}-n1")
     assert made["metadata"]["annotations"][names.DEVICES].startswith(f"{chosen}-0000:")
     assert affinity["podAntiAffinity"] == SCHEDULING["affinity"]["podAntiAffinity"]
-    assert spec["topologySpreadConstraints"] == [
-        {
-            "maxSkew": 1,
-            "topologyKey": "rack",
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {names.LABEL_POOL: pool}},
-        }
-    ]
+    assert spec["topologySpreadConstraints"] == [NO_SPREAD]
     assert made["metadata"]["labels"][names.LABEL_POOL] == pool
 
 

@@ -51,6 +51,7 @@ def test_a_bare_pod_gets_everything() -> None:
             }
         },
         "tolerations": [{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}],
+        "topologySpreadConstraints": [pod_patch.NO_SPREAD],
         "runtimeClassName": "nvidia",
     }
 
@@ -117,26 +118,17 @@ def test_marks_of_a_pod_that_reserves_nothing_are_removed() -> None:
     assert pod_patch.remove_marks({}) == ()
 
 
-SPREAD = {
-    "maxSkew": 1,
-    "topologyKey": "rack",
-    "whenUnsatisfiable": "ScheduleAnyway",
-    "labelSelector": {"matchLabels": {names.LABEL_POOL: "a"}},
-}
-
-
 def spread(existing: Any) -> Any:
     raw = {"metadata": {}, "spec": {"topologySpreadConstraints": existing}}
-    return patched(raw, spread_over="rack")["spec"]["topologySpreadConstraints"]
+    return patched(raw)["spec"]["topologySpreadConstraints"]
 
 
-def test_pods_are_spread_over_the_pools_topology_unless_they_say_how() -> None:
-    assert spread(None) == spread([]) == [SPREAD]
-    other = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    assert spread([other]) == [other, SPREAD]
-    own = {**other, "topologyKey": "rack"}
+def test_the_schedulers_own_spread_is_turned_off_and_a_pods_own_is_kept() -> None:
+    assert spread(None) == spread([]) == [pod_patch.NO_SPREAD]
+    assert "labelSelector" not in pod_patch.NO_SPREAD, "it counts pods, and is a wish against the chosen node"
+    own = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     assert spread([own]) == [own]
-    assert spread([SPREAD]) == [SPREAD]
+    assert spread([pod_patch.NO_SPREAD]) == [pod_patch.NO_SPREAD]
 
 
 def node_terms(*terms: dict[str, Any], preferred: list[Any] | None = None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ additions = st.builds(
         st.builds(Toleration, key=st.sampled_from(["gpu", "zone"]), operator=st.just("Exists")), max_size=2
     ),
     runtime_class=st.sampled_from([None, "nvidia"]),
-    spread_over=st.sampled_from([None, "zone"]),
     affinity=st.sampled_from([{}, POOL_AFFINITY]),
     person=st.sampled_from([None, UserInfo(username="jane")]),
 )

@@ -136,13 +136,12 @@ def _queued(pod: PodContext, pool: GPUPool, view: View, request_id: str, *, shor
 
 def _additions(pod: PodContext, pool: GPUPool, view: View, request_id: str) -> Additions:
     """What the pool adds to each of its pods."""
-    policy, scheduling = policy_of(pool, view.settings.scheduling), pool.spec.scheduling
+    scheduling = pool.spec.scheduling
     return Additions(
         pool=pool.name,
         request_id=request_id,
         tolerations=view.tolerated,
         runtime_class=view.settings.admission.runtime_class_name,
-        spread_over=policy.topology_key if policy.strategy == "Spread" else None,
         affinity=(scheduling.affinity if scheduling is not None else None) or {},
         person=pod.access.person,
     )

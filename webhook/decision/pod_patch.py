@@ -8,7 +8,7 @@ on another, and what the pod had is kept unless we own it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -29,6 +29,13 @@ MARKS = (
     ("labels", names.LABEL_POOL),
     *(("annotations", key) for key in (names.REQUEST_ID, names.DEVICES, names.REQUESTED_BY)),
 )
+NO_SPREAD: Final[dict[str, Any]] = {
+    "maxSkew": 1,
+    "topologyKey": names.LABEL_HOSTNAME,
+    "whenUnsatisfiable": "ScheduleAnyway",
+}
+"""Without a selector it counts no pods, so all nodes are alike to it. A pod without any constraint is spread by the
+scheduler's own defaults, whose score weighs as much as the preference for the node of the pod's cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,6 @@ class Additions:
     tolerations: Iterable[Toleration] = ()
     runtime_class: str | None = None
     """For pods that name none."""
-    spread_over: str | None = None
-    """The node label over which the pool spreads."""
     affinity: Mapping[str, Any] = field(default_factory=dict)
     """Beside the pod's own."""
     person: UserInfo | None = None
@@ -68,8 +73,8 @@ def _patch(raw: Mapping[str, Any], additions: Additions, placement: Placement | 
         "affinity": affinity.merged(spec, pool=pool, node=node, added=additions.affinity),
         **fields,
     }
-    if constraints := _spread(spec, pool, additions.spread_over):
-        wanted["topologySpreadConstraints"] = constraints
+    if not spec.get("topologySpreadConstraints"):
+        wanted["topologySpreadConstraints"] = [NO_SPREAD]
     if added := _tolerations(spec, additions.tolerations):
         wanted["tolerations"] = added
     if additions.runtime_class and not spec.get("runtimeClassName"):
@@ -97,23 +102,6 @@ def _without(raw: Mapping[str, Any], marks: Iterable[tuple[str, str]]) -> Patch:
         for field, key in marks
         if key in (metadata.get(field) or {})
     )
-
-
-def _spread(spec: Mapping[str, Any], pool: str, key: str | None) -> list[dict[str, Any]] | None:
-    """The pod's constraints and one over the pool's topology; None where the pod has its own over it, or none is due.
-
-    The scheduler counts the pods of the namespace only, so this is a wish, and the pool-wide spread is ours.
-    """
-    existing = list(spec.get("topologySpreadConstraints") or ())
-    if not key or any(constraint.get("topologyKey") == key for constraint in existing):
-        return None
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": key,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {names.LABEL_POOL: pool}},
-    }
-    return [*existing, constraint]
 
 
 def _tolerations(spec: Mapping[str, Any], added: Iterable[Toleration]) -> list[dict[str, Any]] | None:

@@ -84,19 +84,11 @@ class PoolAffinity(AdmissionAffinity):
 
 
 @record
-class SpreadConstraint:
-    """How evenly pods are spread; which label it is over is all that is read."""
-
-    topology_key: str = ""
-
-
-@record
 class AdmissionPodSpec(TenantSpec):
     """A pod's spec, with what decides where it can go."""
 
     containers: Annotated[tuple[Container, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
     affinity: AdmissionAffinity | None = None
-    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     runtime_class_name: str | None = None
     service_account_name: str = ""
 
