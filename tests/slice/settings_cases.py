@@ -290,19 +290,22 @@ async def topology_key(live: Live) -> None:
     """Of its cards gpu-2 has given a half, gpu-3 a quarter and gpu-4 none; gpu-2 and gpu-4 together a third."""
     pool, racks = "by-rack", {"gpu-2": "a", "gpu-3": "b", "gpu-4": "a"}
     wanted = [*live.cards("gpu-2")[-2:], *live.cards("gpu-3")[-4:], live.cards("gpu-4")[-1]]
-    for node, rack in racks.items():
-        await live.label(node, "example.com/rack", rack)
     await live.people.filled(pool, [card.name for card in wanted])
-    async with (
-        live.stranded("half", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-2"}),
-        live.stranded("quarter", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-3"}),
-    ):
-        await live.eventually(lambda: becomes(live, pool, "gpu-4"), "pods are not spread over nodes")
-        await live.set(scheduling={"topologyKey": "example.com/rack"})
-        await live.eventually(lambda: becomes(live, pool, "gpu-3"), "pods are not spread over racks")
-    await live.people.retire(pool)
-    for node in racks:
-        await live.label(node, "example.com/rack", None)
+    try:
+        for node, rack in racks.items():
+            await live.label(node, "example.com/rack", rack)
+        await live.set(scheduling={"topologyKey": names.LABEL_HOSTNAME})
+        async with (
+            live.stranded("half", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-2"}),
+            live.stranded("quarter", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-3"}),
+        ):
+            await live.eventually(lambda: becomes(live, pool, "gpu-4"), "pods are not spread over nodes")
+            await live.set(scheduling={"topologyKey": "example.com/rack"})
+            await live.eventually(lambda: becomes(live, pool, "gpu-3"), "pods are not spread over racks")
+    finally:
+        await live.people.retire(pool)
+        for node in racks:
+            await live.label(node, "example.com/rack", None)
 
 
 @case("admission.reservationTTL", "admission.unseenTTL")

@@ -125,7 +125,8 @@ def spread(existing: Any) -> Any:
 
 def test_the_schedulers_own_spread_is_turned_off_and_a_pods_own_is_kept() -> None:
     assert spread(None) == spread([]) == [pod_patch.NO_SPREAD]
-    assert "labelSelector" not in pod_patch.NO_SPREAD, "it counts pods, and is a wish against the chosen node"
+    wanted = {each["operator"] for each in pod_patch.NO_SPREAD["labelSelector"]["matchExpressions"]}
+    assert wanted == {"Exists", "DoesNotExist"}, "it counts pods, and is a wish against the chosen node"
     own = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     assert spread([own]) == [own]
     assert spread([pod_patch.NO_SPREAD]) == [pod_patch.NO_SPREAD]

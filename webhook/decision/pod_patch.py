@@ -33,9 +33,16 @@ NO_SPREAD: Final[dict[str, Any]] = {
     "maxSkew": 1,
     "topologyKey": names.LABEL_HOSTNAME,
     "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {
+        "matchExpressions": [
+            {"key": names.LABEL_POOL, "operator": "Exists"},
+            {"key": names.LABEL_POOL, "operator": "DoesNotExist"},
+        ]
+    },
 }
-"""Without a selector it counts no pods, so all nodes are alike to it. A pod without any constraint is spread by the
-scheduler's own defaults, whose score weighs as much as the preference for the node of the pod's cards."""
+"""Its selector matches no pod, so all nodes are alike to it. A pod without any constraint is spread by the scheduler's
+own defaults, whose score weighs as much as the preference for the node of the pod's cards. Without a selector the API
+server warns at each creation, and Karpenter counts all pods of the namespace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
+from controllers.api.settings import SchedulingSettings
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.placement import capacity, choice
 from controllers.domain.placement.choice import PlacementPolicy
@@ -45,6 +46,17 @@ def node_capacity(name: str, free: int, taken: int = 0, **labels: str) -> NodeCa
         world.device(name, 100 + number, reservations=[reservation(f"{name}{number}")]) for number in range(taken)
     ]
     return world.capacity_of(world.node(name, **labels), cards)
+
+
+def test_a_pool_says_how_it_places_and_the_settings_say_the_rest() -> None:
+    defaults = SchedulingSettings(default_strategy="BinPack", topology_key="rack")
+    for said, wanted in (
+        (None, PlacementPolicy("BinPack", "rack")),
+        ({}, PlacementPolicy("BinPack", "rack")),
+        ({"strategy": "Spread"}, PlacementPolicy("Spread", "rack")),
+        ({"topologyKey": ZONE}, PlacementPolicy("BinPack", ZONE)),
+    ):
+        assert choice.policy_of(world.pool(**({} if said is None else {"scheduling": said})), defaults) == wanted
 
 
 def test_spread_takes_the_emptiest_node_and_binpack_the_fullest() -> None:
