@@ -48,6 +48,35 @@ async def test_a_configmap_that_no_driver_names_wakes_nobody() -> None:
         assert found.nodes.controller.idle is idle
 
 
+async def test_what_is_known_of_a_driver_wakes_its_own_nodes_and_another_spec_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of hundreds of GPUDrivers has a status: that all nodes are looked at for each would be the product."""
+    made = Cluster()
+    for name in ("n1", "n2"):
+        made.node(name)
+        with made.edit("Node", name) as node:
+            node["metadata"]["labels"]["group"] = name
+        made.driver(name, target={"nodeSelector": {"matchLabels": {"group": name}}})
+    found = await loops(made)
+    woken: dict[str, set[str]] = {}
+    for loop in found.controllers:
+        keys = woken[loop.name] = set()
+        monkeypatch.setattr(loop, "add", lambda *names, keys=keys: keys.update(names))
+        monkeypatch.setattr(loop, "add_all", keys.update)
+        monkeypatch.setattr(loop, "add_after", lambda name, _, keys=keys: keys.add(name))
+    was = found._world.caches.drivers.get("n1")
+    assert was is not None
+    found._driver_changed(was, replace(was, status=replace(was.status, observed_generation=2)))
+    assert woken == {"driver-nodes": set(), "driver-rollouts": {"n1"}, "drivers": {"n1"}, "driver-variants": set()}
+    now = replace(was, status=replace(was.status, current="other"))
+    found._driver_changed(was, now)
+    assert woken["driver-nodes"] == {"n1"}
+    assert woken["driver-rollouts"] == {"n1"}
+    found._driver_changed(now, replace(now, spec=replace(now.spec, priority=7)))
+    assert woken["driver-nodes"] == woken["driver-rollouts"] == woken["drivers"] == {"n1", "n2"}
+
+
 async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_proof() -> None:
     made = Cluster()
     made.node()

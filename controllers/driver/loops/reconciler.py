@@ -80,18 +80,20 @@ class Reconciler:
 
     def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
         name = (new or old or Node()).name
-        self.drivers.enqueue_settled((name,))
-        self.rollouts.enqueue_all()
         self._world.proofs.forget(name)
         if old is None or new is None or _spec(old) != _spec(new):
             self._world.decisions.drivers_changed()
             self._world.proofs.forget()
+            self.rollouts.enqueue_all()
             self.nodes.enqueue_all_settled()
             self.drivers.enqueue_all()
             self.variants.enqueue_all()
-        elif _known(old) != _known(new) or _pause_of(old) != _pause_of(new):
-            # What is remembered of revisions: nodes may be begun, or tried again.
-            self.nodes.enqueue_all()
+            return
+        self.drivers.enqueue_settled((name,))
+        self.rollouts.enqueue_settled((name,))
+        if _known(old) != _known(new) or _pause_of(old) != _pause_of(new):
+            # What is remembered of its revisions: its nodes may be begun, or tried again.
+            self.nodes.controller.add_all(self._world.nodes_of(name))
             self.variants.enqueue_all()
 
     def _configmap_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:

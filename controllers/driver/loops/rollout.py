@@ -10,6 +10,7 @@ from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from controllers.driver.world import World
     from controllers.runtime.process import Process
@@ -28,8 +29,12 @@ class RolloutController:
 
     def enqueue_all(self) -> None:
         """Look at every roll-out soon: what one node is at concerns all that share a pool with it."""
-        for driver in self._world.caches.drivers:
-            self.controller.add_after(driver.name, SETTLE)
+        self.enqueue_settled(driver.name for driver in self._world.caches.drivers)
+
+    def enqueue_settled(self, drivers: Iterable[str]) -> None:
+        """Look at the roll-outs of these GPUDrivers soon."""
+        for name in drivers:
+            self.controller.add_after(name, SETTLE)
 
     async def _reconcile(self, name: str) -> float | None:
         async with self._slots:

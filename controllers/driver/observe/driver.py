@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.driver.caches import BY_DRIVER
 from controllers.driver.node.begin import may_start
 from controllers.driver.observe.rollout import rolled
 from controllers.driver.views import Member, ObservedDriver
@@ -23,11 +22,12 @@ def observe_driver(sources: Sources, name: str) -> ObservedDriver | None:
     if driver is None:
         return None
     wanted = decisions.revision(driver)
-    has = {one.name for one in caches.inventories.by(BY_DRIVER, name)} | decisions.nodes_of(name)
     return ObservedDriver(
         driver,
         wanted,
-        tuple(member for node in sorted(has) if (member := _member(sources, node, driver)) is not None),
+        tuple(
+            member for node in sorted(sources.nodes_of(name)) if (member := _member(sources, node, driver)) is not None
+        ),
         proofs.results(driver),
         {one.hash: proofs.results(driver, one.hash) for one in driver.status.revisions if one.hash != wanted},
         proofs.evidence(driver, wanted),

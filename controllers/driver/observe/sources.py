@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from controllers.api.settings import DriverSettings, HealthSettings
 from controllers.components.images import AGENT_IMAGE
 from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import BY_PHASE
+from controllers.driver.caches import BY_DRIVER, BY_PHASE
 from controllers.driver.decisions import Decisions
 from controllers.driver.missing import Missing
 from controllers.driver.observe.roster import Roster
@@ -58,6 +58,11 @@ class Sources:
         """The GPUDriver that has a node, where the module is to bring drivers onto nodes."""
         winner = self.decisions.ranking(name).winner if self.enabled else None
         return self.caches.drivers.get(winner) if winner is not None else None
+
+    def nodes_of(self, driver: str) -> frozenset[str]:
+        """The nodes that a GPUDriver has, or is at work on."""
+        at_work = (one.name for one in self.caches.inventories.by(BY_DRIVER, driver))
+        return self.decisions.nodes_of(driver).union(at_work)
 
     def decided(self, name: str, driver: GPUDriver) -> Decision | None:
         """What a node gets of a GPUDriver, with regard to missing images; None where the node is not there."""
