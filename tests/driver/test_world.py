@@ -75,6 +75,9 @@ async def test_what_is_known_of_a_driver_wakes_its_own_nodes_and_another_spec_al
     assert woken["driver-rollouts"] == {"n1"}
     found._driver_changed(now, replace(now, spec=replace(now.spec, priority=7)))
     assert woken["driver-nodes"] == woken["driver-rollouts"] == woken["drivers"] == {"n1", "n2"}
+    gone = replace(was, metadata=replace(was.metadata, name="gone"))
+    found._driver_changed(gone, None)
+    assert woken["drivers"] == {"n1", "n2", "gone"}, "what is kept of it stays for ever"
 
 
 async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_proof() -> None:

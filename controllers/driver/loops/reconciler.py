@@ -80,6 +80,7 @@ class Reconciler:
 
     def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
         name = (new or old or Node()).name
+        self.drivers.enqueue_settled((name,))  # one that is gone, too: what is kept of it goes
         self._world.proofs.forget(name)
         if old is None or new is None or _spec(old) != _spec(new):
             self._world.decisions.drivers_changed()
@@ -89,7 +90,6 @@ class Reconciler:
             self.drivers.enqueue_all()
             self.variants.enqueue_all()
             return
-        self.drivers.enqueue_settled((name,))
         self.rollouts.enqueue_settled((name,))
         if _known(old) != _known(new) or _pause_of(old) != _pause_of(new):
             # What is remembered of its revisions: its nodes may be begun, or tried again.
