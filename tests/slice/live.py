@@ -19,6 +19,7 @@ from sim.nodes import names as sim_names
 from sim.workload import gpu_pod
 from tests.kit.waiting import PATIENCE, until
 from tests.slice.people import People
+from webhook.decision.affinity import PREFERRED
 
 BASE: dict[str, Any] = {
     "bootstrap": {
@@ -127,7 +128,7 @@ class Live:
     async def chosen(self, pool: str = POOL) -> str:
         """The node that the webhook would choose for a pod."""
         nodes = (await self.tried(pool))["affinity"]["nodeAffinity"]
-        (here,) = nodes["preferredDuringSchedulingIgnoredDuringExecution"][-1]["preference"]["matchFields"]
+        (here,) = nodes[PREFERRED][-1]["preference"]["matchFields"]
         return str(here["values"][0])
 
     async def refusal(self) -> str:

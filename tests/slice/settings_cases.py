@@ -271,7 +271,7 @@ def gated(spec: dict[str, Any]) -> bool:
     return {"name": names.CARDS_GATE} in spec.get("schedulingGates", ())
 
 
-async def becomes(live: Live, pool: str, node: str) -> bool:
+async def gets_cards_of(live: Live, pool: str, node: str) -> bool:
     """Whether a pod of the pool would get cards of this node."""
     return await live.chosen(pool) == node
 
@@ -280,9 +280,9 @@ async def becomes(live: Live, pool: str, node: str) -> bool:
 async def default_strategy(live: Live) -> None:
     """Of the two nodes one has a pod: it is filled first, or has fewer of its cards free."""
     async with live.stranded("begins", nodeSelector={names.LABEL_HOSTNAME: "gpu-1"}):
-        await live.eventually(lambda: becomes(live, POOL, "gpu-2"), "pods are not spread")
+        await live.eventually(lambda: gets_cards_of(live, POOL, "gpu-2"), "pods are not spread")
         await live.set(scheduling={"defaultStrategy": "BinPack"})
-        await live.eventually(lambda: becomes(live, POOL, "gpu-1"), "pods are still spread")
+        await live.eventually(lambda: gets_cards_of(live, POOL, "gpu-1"), "pods are still spread")
 
 
 @case("scheduling.topologyKey")
@@ -299,9 +299,9 @@ async def topology_key(live: Live) -> None:
             live.stranded("half", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-2"}),
             live.stranded("quarter", pool, nodeSelector={names.LABEL_HOSTNAME: "gpu-3"}),
         ):
-            await live.eventually(lambda: becomes(live, pool, "gpu-4"), "pods are not spread over nodes")
+            await live.eventually(lambda: gets_cards_of(live, pool, "gpu-4"), "pods are not spread over nodes")
             await live.set(scheduling={"topologyKey": "example.com/rack"})
-            await live.eventually(lambda: becomes(live, pool, "gpu-3"), "pods are not spread over racks")
+            await live.eventually(lambda: gets_cards_of(live, pool, "gpu-3"), "pods are not spread over racks")
     finally:
         await live.people.retire(pool)
         for node in racks:
