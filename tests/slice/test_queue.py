@@ -131,9 +131,11 @@ async def test_a_pool_that_goes_and_comes_back_keeps_its_queue(two_cards: People
 
 async def test_refusals_can_be_had_back(two_cards: People) -> None:
     people = two_cards
+    # Before refusals are on: the webhook may hear of the cards later than this test does.
+    await people.pod("has", TEAM, POOL, 2)
+    await runs(people, "has")
     change = {"spec": {"queue": {"onShortage": "Refuse"}}}
     await people.client.merge(resources.GPUPOOL, POOL, change, manager="test")
-    await people.pod("has", TEAM, POOL, 2)
 
     async def refused() -> bool:
         try:

@@ -24,9 +24,13 @@ CONTROL = """#!/usr/bin/python3
 import os, pathlib, signal, sys, time
 pipe = pathlib.Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"])
 pid = pipe / "control.pid"
+def write(path, text):  # at once: the test reads it meanwhile
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.rename(path)
 if sys.argv[1:] == ["-f"]:
-    (pipe / "card").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
-    pid.write_text(str(os.getpid()))
+    write(pipe / "card", os.environ["CUDA_VISIBLE_DEVICES"])
+    write(pid, str(os.getpid()))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     while True:
         time.sleep(60)
@@ -38,7 +42,7 @@ for line in sys.stdin.read().splitlines():
     except (OSError, ValueError):
         sys.exit("Cannot find MPS control daemon process")
     if word.startswith("set_"):
-        (pipe / word).write_text(" ".join(rest))
+        write(pipe / word, " ".join(rest))
     elif word == "get_default_active_thread_percentage":
         set_ = pipe / "set_default_active_thread_percentage"
         print(float(set_.read_text()) if set_.exists() else 100.0)
@@ -50,11 +54,13 @@ for line in sys.stdin.read().splitlines():
         os.kill(daemon, signal.SIGTERM)
 """
 SMI = """#!/usr/bin/python3
-import pathlib, sys
+import os, pathlib, sys
 kept = pathlib.Path(__file__).with_name("mode-" + sys.argv[2])
 if "-c" in sys.argv:
     names = {"DEFAULT": "Default", "EXCLUSIVE_PROCESS": "Exclusive_Process"}
-    kept.write_text(names[sys.argv[sys.argv.index("-c") + 1]])
+    new = kept.with_name(f"{kept.name}.{os.getpid()}")  # written at once: the test reads it meanwhile
+    new.write_text(names[sys.argv[sys.argv.index("-c") + 1]])
+    new.rename(kept)
 else:
     print((kept.read_text() if kept.exists() else "Default") + ", 24576")
 """
