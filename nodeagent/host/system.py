@@ -51,8 +51,8 @@ RUNTIMES: Final = {
     "/k0s/containerd/": "k0s",
     "/microk8s/": "microk8s",
     "/io.containerd.": "containerd",
-    "/overlay-containers/": "cri-o",
     "/docker/containers/": "docker",
+    "-containers/": "cri-o",  # after the storage driver: overlay-containers, vfs-containers
 }
 """Runtimes by what the folders hold that they keep of a container, the first that is found."""
 CONFIGURATIONS: Final = {

@@ -1,4 +1,4 @@
-"""containerd's configuration and that of the pods' network, as text; no I/O.
+"""containerd's configuration, as text; no I/O.
 
 What it may not do on a machine without systemd, AppArmor and huge pages is switched off. Handlers `nvidia` and
 `nvidia-cdi` are runc like any other: they are there because the module's RuntimeClasses name them, and what gives a
@@ -7,23 +7,21 @@ container its cards is CDI.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sim.realnode.image import PAUSE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sim.realnode.places import Places
 
 HANDLERS: Final = ("runc", "nvidia", "nvidia-cdi")
-SUBNET: Final = "10.251.77.0/24"
-"""Addresses of pods; routed on this machine alone."""
 _CRI: Final = 'plugins."io.containerd.grpc.v1.cri"'
 
 
 def config(places: Places, cni_plugins: Path, *, cdi: bool = True) -> str:
-    """The configuration, of version 2 as containerd 1.6 and 1.7 read it; `cdi` where it is 1.7."""
+    """The configuration, of version 2, which containerd 1.6, 1.7 and 2 read; `cdi` where it is not 1.6."""
     with_cdi = f'  enable_cdi = true\n  cdi_spec_dirs = ["{places.cdi}"]\n' if cdi else ""
     runtimes = "".join(
         f'[{_CRI}.containerd.runtimes.{name}]\n  runtime_type = "io.containerd.runc.v2"\n'
@@ -51,10 +49,3 @@ state = "{places.containerd / "state"}"
 [{_CRI}.containerd]
   default_runtime_name = "runc"
 {runtimes}"""
-
-
-def network(places: Places) -> str:
-    """Pods' network: a pair of interfaces for each pod, addresses from one range, no masquerading."""
-    addresses = {"type": "host-local", "dataDir": str(places.addresses), "ranges": [[{"subnet": SUBNET}]]}
-    plugin = {"type": "ptp", "ipMasq": False, "ipam": addresses}
-    return json.dumps({"cniVersion": "0.4.0", "name": "e2e", "plugins": [plugin]}, indent=1) + "\n"

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from tools.programs.golang import host_platform
 
-PAUSE: Final = "registry.local/e2e/pause:1"
-SHOW: Final = "registry.local/e2e/show:1"
-AGENT: Final = "registry.local/gpu-control-plane/nodeagent:dev"
+HOST: Final = "registry.local"
+"""Of all images here; nobody answers by this name."""
+PAUSE: Final = f"{HOST}/e2e/pause:1"
+SHOW: Final = f"{HOST}/e2e/show:1"
+AGENT: Final = f"{HOST}/gpu-control-plane/nodeagent:dev"
 """The chart's default for the module's own pods on nodes; what runs in ours is a stand-in."""
 ENTRYPOINTS: Final = {PAUSE: "/bin/pause", SHOW: "/bin/show", AGENT: "/bin/stand-in"}
 _LINKS: Final = ("pause", "show", "stand-in", "python3")
@@ -41,7 +43,7 @@ def write(archive: Path, program: Path) -> None:
 
 
 def write_images(archive: Path, images: Mapping[str, Image]) -> None:
-    """Write an archive of images by name, as `ctr images import` takes it."""
+    """Write an archive of images by name, as `ctr images import` and our registry take it."""
     blobs: dict[str, bytes] = {}
     manifests = [_image(name, image, blobs) for name, image in images.items()]
     index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": manifests}

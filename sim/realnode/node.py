@@ -7,8 +7,7 @@ meet kubelet in a folder that cannot be moved.
 from __future__ import annotations
 
 import json
-import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +16,10 @@ from sim.controlplane import kubeconfig, pki
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
-from sim.realnode import cards, containerd, distribution, hostfolders, image, kubelet, needs, runtime
+from sim.realnode import cards, hostfolders, image, kubelet, needs
 from sim.realnode.places import SOCKET_MAX, Places
-from sim.realnode.sweep import NAMESPACE, remove
+from sim.realnode.runtimes import Containerd, Runtime
+from sim.realnode.sweep import remove
 from tools import programs
 from tools.errors import UserError
 from tools.programs import Silent
@@ -27,23 +27,21 @@ from tools.programs import Silent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sim.controlplane import ControlPlane
+    from sim.controlplane import ControlPlane, ProcessSpec
     from sim.hardware.sysfs import Tree
     from sim.module.install import Tools
     from tools.programs import Progress
 
 READY_SECONDS: Final = 60.0
-IMPORT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a node is like, where it is not as usual."""
 
-    debian: bool = False
-    """Whether containerd is Debian's 1.6, which knows no CDI, and not 1.7 built from its module."""
+    runtime: Runtime = field(default_factory=Containerd)
     archives: tuple[Path, ...] = ()
-    """Images that it gets beside the test's own, as `docker save` leaves them."""
+    """Images that it gets beside the test's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +65,30 @@ def up(
     *,
     setup: Setup = Setup(),
 ) -> RealNode:
-    """Start containerd and kubelet, and return when the Node is Ready; raises UserError.
+    """Start a container runtime and kubelet, and return when the Node is Ready; raises UserError.
 
     Kubelet gives the node `labels` when it registers.
     """
-    if lacks := needs.lacking():
+    if lacks := needs.lacking() or setup.runtime.lacking():
         raise UserError(lacks)
     progress = progress or Silent()
-    paths = programs.ensure(programs.NODE_PROGRAMS, progress=progress)
-    if setup.debian:
-        paths = {**paths, **distribution.containerd(progress)}
+    paths = programs.ensure(("kubelet", "payload"), progress=progress)
+    theirs = setup.runtime.programs(progress)
     library = nvml.build(progress)
     places = Places(plane.dir / "node")
     if len(str(places.socket)) > SOCKET_MAX:
         raise UserError(f"{places.socket} is too long for a socket", do="use a folder with a shorter path")
-    with progress.task(f"starting containerd and kubelet as node {name}"):
+    with progress.task(f"starting a container runtime and kubelet as node {name}"):
         _remove(places)
         places.root.mkdir()
         hostfolders.prepare(places)
         hostfolders.share()
         tree = cards.write(places, name, library)
-        _start_containerd(plane, places, paths, cdi=not setup.debian)
         image.write(places.image, paths["payload"])
-        for archive in (places.image, *setup.archives):
-            _import(places, paths["ctr"], archive)
+        archives = (places.image, *setup.archives)
+        for spec in setup.runtime.processes(places, theirs, archives):
+            _start(plane, spec)
+        setup.runtime.load(places, theirs, archives)
         _start_kubelet(plane, places, paths["kubelet"], name, labels or {})
         for sign in ("create", "condition=Ready"):
             tools.run("wait", f"--for={sign}", f"node/{name}", f"--timeout={READY_SECONDS:.0f}s")
@@ -103,21 +101,9 @@ def clear(folder: Path) -> None:
     _remove(Places(folder.resolve() / "node"))
 
 
-def _start_containerd(plane: ControlPlane, places: Places, paths: Mapping[str, Path], *, cdi: bool) -> None:
-    for folder in (places.cni, places.addresses):
-        folder.mkdir()
-    places.containerd_config.write_text(containerd.config(places, needs.CNI, cdi=cdi))
-    (places.cni / "10-e2e.conflist").write_text(containerd.network(places))
-    spec = runtime.process(places, paths["containerd"], paths["containerd-shim-runc-v2"])
+def _start(plane: ControlPlane, spec: ProcessSpec) -> None:
     controlplane.add_process(plane.dir, spec)
     controlplane.wait_ready(plane.dir, spec.name, READY_SECONDS, max_restarts=2)
-
-
-def _import(places: Places, ctr: Path, archive: Path) -> None:
-    command = [str(ctr), f"--address={places.socket}", f"--namespace={NAMESPACE}", "images", "import", str(archive)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False)
-    if done.returncode != 0:
-        raise UserError(f"containerd does not take the images of {archive}: {done.stderr.strip()}")
 
 
 def _start_kubelet(plane: ControlPlane, places: Places, program: Path, name: str, labels: Mapping[str, str]) -> None:
@@ -125,9 +111,7 @@ def _start_kubelet(plane: ControlPlane, places: Places, program: Path, name: str
     places.kubelet.mkdir()
     places.kubelet_config.write_text(kubelet.config(places, plane.ca, ports))
     write_atomically(places.kubeconfig, _identity(plane, name), mode=0o600)
-    spec = kubelet.process(places, program, name, labels, ports)
-    controlplane.add_process(plane.dir, spec)
-    controlplane.wait_ready(plane.dir, spec.name, READY_SECONDS, max_restarts=2)
+    _start(plane, kubelet.process(places, program, name, labels, ports))
 
 
 def _identity(plane: ControlPlane, name: str) -> str:

@@ -31,8 +31,8 @@ class Places:
 
     @property
     def socket(self) -> Path:
-        """Where containerd listens."""
-        return self.root / "containerd.sock"
+        """Where the container runtime listens."""
+        return self.root / "runtime.sock"
 
     @property
     def containerd(self) -> Path:
@@ -43,6 +43,16 @@ class Places:
     def containerd_config(self) -> Path:
         """The configuration of containerd."""
         return self.root / "containerd.toml"
+
+    @property
+    def crio(self) -> Path:
+        """The folder of CRI-O's data and of its configuration."""
+        return self.root / "crio"
+
+    @property
+    def programs(self) -> Path:
+        """Copies of programs that are to be found in PATH by other names than they are kept by."""
+        return self.root / "programs"
 
     @property
     def cni(self) -> Path:

@@ -1,7 +1,7 @@
-"""`python -m sim.realnode.runtime --root DIR -- containerd ARGUMENT…`: containerd, and the end of what it leaves.
+"""`python -m sim.realnode.runtime --root DIR -- PROGRAM ARGUMENT…`: a container runtime, and the end of what it leaves.
 
-Clears what an earlier run left, runs containerd until SIGTERM or its own end, and clears again: no container
-outlives the node. Its exit status is containerd's.
+Clears what an earlier run left, runs the program until SIGTERM or its own end, and clears again: no container
+outlives the node. Its exit status is the program's.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from sim.realnode.sweep import sweep
 if TYPE_CHECKING:
     from types import FrameType
 
-NAME: Final = "containerd"
 STAGE: Final = 3
 GRACE: Final = 30.0
 
 
-def process(places: Places, program: Path, shim: Path) -> ProcessSpec:
-    """Return containerd, which finds its shim in PATH."""
-    argv = (sys.executable, "-m", "sim.realnode.runtime", f"--root={places.root}", "--")
-    path = f"{shim.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+def process(places: Places, name: str, command: tuple[str, ...]) -> ProcessSpec:
+    """Return the runtime, which is ready when it listens."""
+    argv = (sys.executable, "-m", "sim.realnode.runtime", f"--root={places.root}", "--", *command)
+    path = f"{places.programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return ProcessSpec(
-        name=NAME,
-        argv=(*argv, str(program), f"--config={places.containerd_config}"),
+        name=name,
+        argv=argv,
         env={"PYTHONPATH": str(ROOT), "PATH": path},
         ready=Ready(files=(str(places.socket),)),
         grace=GRACE,
@@ -41,7 +40,7 @@ def process(places: Places, program: Path, shim: Path) -> ProcessSpec:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run containerd."""
+    """Run it."""
     parser = argparse.ArgumentParser(prog="sim.realnode.runtime", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="the node's folder")
     parser.add_argument("command", nargs="+")

@@ -1,7 +1,8 @@
-"""Ends what a container runtime leaves: shims with their containers, network namespaces, mounts.
+"""Ends what a container runtime leaves: monitors with their containers, network namespaces, mounts.
 
-A shim outlives containerd on purpose, so that containers do. What belongs to our node is told by the socket that a shim
-was started for and by the folder that a mount is in; nothing else of the machine is touched. Linux, as root.
+A monitor, containerd's shim or CRI-O's conmon, outlives its runtime on purpose, so that containers do. What belongs to
+our node is told by the socket or the folder that a monitor was started for and by the folder that a mount is in;
+nothing else of the machine is touched. Linux, as root.
 """
 
 from __future__ import annotations
@@ -28,21 +29,24 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 SOCKETS: Final = Path("/run/containerd/s")
 """Where shims listen, whatever containerd's folders are."""
 NAMESPACE: Final = "k8s.io"
+CONMON: Final = "conmon"
+CRIO: Final = "crio"
+COMMON: Final = (NAMESPACE, CRIO)
+"""Control groups in which containers' are: of containerd and of CRI-O."""
 _END_SECONDS: Final = 10.0
 
 
 def sweep(places: Places) -> None:
-    """End every shim of the node and what it started, then take away what is mounted; containerd must have ended."""
-    shims, groups = _shims(places), _groups(places)
+    """End every monitor and every container of the node, take away what is mounted; the runtime must have ended."""
+    monitors, groups = _monitors(places), _groups(places)
     inside = [process for group in groups for process in _members(group)]
     networks = {_network(process.pid) for process in inside} - {_network(os.getpid()), ""}
-    # The shim first: it would only write down how its containers ended.
-    for process in (*shims, *inside):
+    # The monitor first: it would only write down how its container ended.
+    for process in (*monitors, *inside):
         process.signal(signal.SIGKILL)
-    _wait([*shims, *inside])
+    _wait([*monitors, *inside])
     _release(networks)
-    common = (folder for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{NAMESPACE}"))
-    for folder in sorted({*groups, *common}, reverse=True):
+    for folder in sorted({*groups, *_in_trees(*COMMON)}, reverse=True):
         with suppress(OSError):
             folder.rmdir()  # the common one only where nothing else is in it
     for bundle in _bundles(places):
@@ -62,20 +66,33 @@ def remove(places: Places) -> None:
             folder.rmdir()  # only where nobody else's socket is in it
 
 
-def _shims(places: Places) -> list[Identity]:
+def _monitors(places: Places) -> list[Identity]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if Path(words[0]).name == SHIM and str(places.socket) in words and (who := Identity.of(int(folder.name))):
+            if _is_monitor(words, places) and (who := Identity.of(int(folder.name))):
                 found.append(who)
     return found
 
 
+def _is_monitor(words: list[str], places: Places) -> bool:
+    name = Path(words[0]).name
+    if name == SHIM:
+        return str(places.socket) in words
+    return name == CONMON and any(Path(word).is_relative_to(places.crio) for word in words)
+
+
 def _groups(places: Places) -> list[Path]:
     """The control groups of the node's containers, in every hierarchy; nested ones are not made here."""
-    names = [bundle.name for bundle in _bundles(places)]
-    return [folder for name in names for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{NAMESPACE}/{name}")]
+    names = [f"{NAMESPACE}/{bundle.name}" for bundle in _bundles(places)]
+    kept = (places.crio / "run").glob("*-containers/*")
+    names += [f"{CRIO}/{prefix}{one.name}" for one in kept for prefix in ("", "crio-", "crio-conmon-")]
+    return _in_trees(*names)
+
+
+def _in_trees(*names: str) -> list[Path]:
+    return [folder for name in names for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{name}")]
 
 
 def _bundles(places: Places) -> list[Path]:

@@ -22,6 +22,7 @@ from sim.realnode import agents
 from sim.realnode import node as realnode
 from sim.realnode.node import RealNode, Setup
 from sim.realnode.places import PLUGINS
+from sim.realnode.sweep import CGROUPS, COMMON
 from tools.programs import Progress
 
 NODE = "real-1"
@@ -73,7 +74,8 @@ class Bed:
         """What there still is of it: its folder, mounts, processes, control groups, kubelet's usual folder."""
         mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
         processes = [f"process {process.pid}" for process in psutil.process_iter() if _names(process, folder)]
-        places = [folder, PLUGINS, *Path("/sys/fs/cgroup").glob("*/k8s.io")]
+        groups = [group for name in COMMON for group in CGROUPS.glob(f"*/{name}")]
+        places = [folder, PLUGINS, *groups]
         return [*mounts, *processes, *(str(path) for path in places if path.exists())]
 
     def identity(self, account: str) -> Path:

@@ -1,4 +1,4 @@
-"""One real node for the end-to-end tests of a file, started once for them; `SETUP` in the file says what it is like."""
+"""One real node for the end-to-end tests of a file, started once for them; fixture `setup` says what it is like."""
 
 from __future__ import annotations
 
@@ -45,10 +45,18 @@ def place(alone: None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bed(place: Path, request: pytest.FixtureRequest) -> Iterator[Bed]:
+def setup() -> Setup:
+    """The usual node; a file that tests another one has this fixture anew."""
+    return Setup()
+
+
+@pytest.fixture(scope="module")
+def bed(place: Path, setup: Setup) -> Iterator[Bed]:
     """The cluster."""
+    if reason := setup.runtime.lacking():
+        pytest.skip(reason)
     try:
-        yield Bed.with_module(place, for_stream(), getattr(request.module, "SETUP", Setup()))
+        yield Bed.with_module(place, for_stream(), setup)
     finally:
         Bed.end(FOLDER)
     assert Bed.left(FOLDER) == []

@@ -1,7 +1,4 @@
-"""Images made of this machine's own programs: one with a shell and a stub of a driver, one with the node agent.
-
-A registry that has neither answers as real ones do.
-"""
+"""Images made of this machine's own programs: one with a shell and a stub of a driver, one with the node agent."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Iterable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
@@ -160,35 +155,3 @@ def _layer(files: Mapping[str, Path | bytes | str]) -> bytes:
                 entry.size, entry.mode = len(body), 0o755
                 tar.addfile(entry, io.BytesIO(body))
     return content.getvalue()
-
-
-class EmptyRegistry:
-    """A registry on loopback that has no image at all."""
-
-    def __init__(self) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                here = self.path.rstrip("/") == "/v2"
-                self.send_response(200 if here else 404)
-                self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
-                self.end_headers()
-                if not here and self.command == "GET":
-                    self.wfile.write(b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}')
-
-            do_HEAD = do_GET  # noqa: N815 - by this name the server finds it
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def name(self) -> str:
-        """As images name it; containerd asks one on loopback without TLS."""
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._server.server_close()

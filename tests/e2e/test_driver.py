@@ -31,6 +31,7 @@ from controllers.driver.node import pod as outcomes
 from controllers.driver.pods import build
 from controllers.driver.pods.container_names import DRIVER, IMAGE, LOOK, PREPARE
 from controllers.driver.records import Pod
+from sim.realnode.registry import Registry
 from tests.driver.pods.make import driver
 from tests.e2e import images
 from tests.e2e.bed import NODE, Bed
@@ -145,7 +146,7 @@ def check(bed: DriverBed, one: Install, spec: Any = SPEC, done: Callable[[Pod], 
 
 
 def test_an_image_that_no_registry_has_is_told_and_the_node_is_looked_at_all_the_same(bed: DriverBed) -> None:
-    registry = images.EmptyRegistry()
+    registry = Registry()
     try:
         missing = choice("3333333333", image=f"{registry.name}/nvidia/driver:580.178.04-ubuntu24.04")
 

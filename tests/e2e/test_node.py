@@ -17,7 +17,7 @@ from controllers.api import names, resources
 from nodeagent.host.system import container_runtime
 from sim.realnode import agents, kubelet
 from sim.realnode.cards import variable
-from tests.e2e.admin import NAMESPACE, Admin
+from tests.e2e.admin import NAMESPACE, Admin, process_of
 from tests.e2e.ask import Kubelet
 
 pytestmark = pytest.mark.e2e
@@ -39,13 +39,6 @@ async def ask(admin: Admin) -> AsyncIterator[Kubelet]:
     made = Kubelet(admin.places.pod_resources)
     yield made
     await made.close()
-
-
-def process_of(container: str) -> Path:
-    """A process of a container, in the machine's /proc."""
-    found = [path.parent for path in Path("/proc").glob("[0-9]*/cgroup") if container in path.read_text()]
-    assert found, f"no process is in container {container}"
-    return found[0]
 
 
 async def test_a_container_has_the_card_that_was_reserved_and_no_other(admin: Admin):

@@ -7,14 +7,17 @@ import json
 import socket
 import tarfile
 import tomllib
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
 from sim.controlplane import pki
-from sim.realnode import containerd, distribution, hostfolders, image, kubelet, needs
+from sim.realnode import containerd, crio, distribution, hostfolders, image, kubelet, needs
 from sim.realnode.places import Places
+from sim.realnode.registry import Registry
 
 
 @pytest.fixture
@@ -55,6 +58,49 @@ def test_a_containerd_that_knows_no_cdi_is_told_nothing_of_it(places: Places):
         "io.containerd.grpc.v1.cri"
     ]
     assert not [key for key in cri if "cdi" in key]
+
+
+def test_the_configuration_of_cri_o_keeps_everything_in_the_node_s_folder(places: Places):
+    helpers = {name: Path("/usr/bin") / name for name in ("conmon", "pinns", "runc")}
+    files = crio.files(places, Path("/usr/lib/cni"), helpers, "127.0.0.1:5000")
+    config = tomllib.loads(files[crio.CONFIG])["crio"]
+    runtime = config["runtime"]
+    kept = [value for value in config.values() if isinstance(value, str) and value.startswith("/")]
+    kept += [runtime[f"{name}_dir"] for name in ("namespaces", "container_exits", "container_attach_socket")]
+    kept += [config["api"]["listen"], config["network"]["network_dir"], config["image"]["signature_policy"]]
+    kept += [*runtime["cdi_spec_dirs"], *(one["runtime_root"] for one in runtime["runtimes"].values())]
+    assert all(Path(path).is_relative_to(places.root) for path in kept)
+    assert set(runtime["runtimes"]) == {"runc", "nvidia", "nvidia-cdi"}, "handlers of our RuntimeClasses"
+    assert tomllib.loads(files[crio.REGISTRIES])["registry"] == [
+        {"prefix": image.HOST, "location": "127.0.0.1:5000", "insecure": True}
+    ]
+    assert all(
+        str(places.crio / name) in " ".join([*crio.command(places, Path("/crio")), *files.values()]) for name in files
+    )
+
+
+def test_the_registry_gives_an_image_by_name_and_by_digest_and_knows_no_other(tmp_path: Path):
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    image.write(tmp_path / "images.tar", program)
+    registry = Registry((tmp_path / "images.tar",))
+
+    def get(path: str) -> bytes:
+        with urllib.request.urlopen(f"http://{registry.name}/v2/{path}", timeout=10) as answer:
+            return bytes(answer.read())
+
+    try:
+        manifest = get("e2e/show/manifests/1")
+        assert get(f"e2e/show/manifests/sha256:{hashlib.sha256(manifest).hexdigest()}") == manifest
+        for part in (json.loads(manifest)["config"], *json.loads(manifest)["layers"]):
+            digest = part["digest"]
+            assert f"sha256:{hashlib.sha256(get(f'e2e/show/blobs/{digest}')).hexdigest()}" == digest
+        assert get("")
+        for unknown in ("e2e/show/manifests/2", "e2e/absent/manifests/1", "e2e/show/blobs/sha256:00"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                get(unknown)
+    finally:
+        registry.close()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The programs of a control plane: etcd, the Kubernetes four, KWOK and Helm; and ours beside it, `nfd-rule`.
 
 `NODE_PROGRAMS` are those of a real node, kubelet and containerd, which only the end-to-end test starts.
-`RUNTIME_PROGRAMS` are container runtimes that no node of ours runs; tests of role `toolkit` configure them.
+`RUNTIME_PROGRAMS` are other container runtimes that a node may have.
 
 :func:`ensure` returns where they are, making them where needed.
 """

@@ -146,17 +146,18 @@ NODE_UNITS: Final = (
     Unit("payload", "payload", ".", "", ("payload",)),
 )
 
-# A second containerd and CRI-O, for what configures them on a node: no real node runs them.
+# What other nodes run in place of containerd 1.7.
 _CONTAINERD_2: Final = "github.com/containerd/containerd/v2"
+
+
+def _containerd2(program: str, package: str) -> Unit:
+    tags = "no_btrfs,no_devmapper,no_zfs"
+    return Unit(program, "containerd2", f"{_CONTAINERD_2}/cmd/{package}", _CONTAINERD_2, (program,), tags=tags)
+
+
 RUNTIME_UNITS: Final = (
-    Unit(
-        "containerd2",
-        "containerd2",
-        f"{_CONTAINERD_2}/cmd/containerd",
-        _CONTAINERD_2,
-        ("containerd2",),
-        tags="no_btrfs,no_devmapper,no_zfs",
-    ),
+    _containerd2("containerd2", "containerd"),
+    _containerd2("containerd2-shim", "containerd-shim-runc-v2"),
     Unit(
         "crio",
         "crio",

@@ -172,7 +172,9 @@ def test_a_firmware_that_has_other_variables_only_does_not_know_secure_boot(tmp_
         ("/var/lib/k0s/containerd/io.containerd.grpc.v1.cri/sandboxes/0a30/hostname", "k0s"),
         ("/var/snap/microk8s/common/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/0a30/hostname", "microk8s"),
         ("/containers/storage/overlay-containers/0a30/userdata/hostname", "cri-o"),
+        ("/containers/storage/vfs-containers/0a30/userdata/hostname", "cri-o"),
         ("/var/lib/docker/containers/0a30/hostname", "docker"),
+        ("/mnt/my-containers/docker/containers/0a30/hostname", "docker"),
         ("/home/somebody/hostname", ""),
     ],
 )
