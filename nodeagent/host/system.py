@@ -46,15 +46,15 @@ _ROOT, _MOUNT_POINT = 3, 4
 """Their places in a line of mountinfo."""
 _MADE_BY_RUNTIME: Final = frozenset({"/etc/hostname", "/etc/resolv.conf", "/dev/shm"})  # noqa: S108 - a mount point
 RUNTIMES: Final = {
-    "k3s/agent/containerd/": "k3s",
-    "rke2/agent/containerd/": "rke2",
-    "/k0s/containerd/": "k0s",
-    "/microk8s/": "microk8s",
-    "/io.containerd.": "containerd",
-    "/docker/containers/": "docker",
-    "-containers/": "cri-o",  # after the storage driver: overlay-containers, vfs-containers
+    r"k3s/agent/containerd/": "k3s",
+    r"rke2/agent/containerd/": "rke2",
+    r"/k0s/containerd/": "k0s",
+    r"/microk8s/": "microk8s",
+    r"/io\.containerd\.": "containerd",
+    r"/[a-z0-9]+-containers/[0-9a-f]+/userdata/": "cri-o",  # by its storage driver: overlay-containers, vfs-containers
+    r"/docker/containers/": "docker",
 }
-"""Runtimes by what the folders hold that they keep of a container, the first that is found."""
+"""Runtimes by a pattern of the folders in which they keep files of a container, the first that is found."""
 CONFIGURATIONS: Final = {
     "containerd": ("etc/containerd/config.toml",),
     "k3s": ("var/lib/rancher/k3s/agent/etc/containerd/config.toml",),
@@ -143,7 +143,7 @@ def container_runtime(proc: Path) -> str:
     """Kind of the runtime that made this container; empty where nothing tells."""
     lines = (line.split() for line in procfs.text(proc / "self" / "mountinfo").splitlines())
     kept = [line[_ROOT] for line in lines if len(line) > _MOUNT_POINT and line[_MOUNT_POINT] in _MADE_BY_RUNTIME]
-    return next((kind for part, kind in RUNTIMES.items() if any(part in root for root in kept)), "")
+    return next((kind for part, kind in RUNTIMES.items() if any(re.search(part, root) for root in kept)), "")
 
 
 def configuration(host: Reader, runtime: str) -> str:

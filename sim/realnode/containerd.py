@@ -37,6 +37,8 @@ state = "{places.containerd / "state"}"
   address = ""
 [metrics]
   address = ""
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
 [{_CRI}]
   sandbox_image = "{PAUSE}"
   disable_apparmor = true

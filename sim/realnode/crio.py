@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CONFIG: Final = "crio.conf"
 REGISTRIES: Final = "registries.conf"
 POLICY: Final = "policy.json"
+STORAGE: Final = "storage.conf"
 RUNC: Final = "runc"
 """runc behind a script that leaves out what a machine may not do: not everywhere may root make a process safer from the
 kernel's OOM killer, nor is a controller for huge pages mounted. containerd has settings for both, CRI-O has none."""
@@ -42,15 +43,22 @@ def files(places: Places, cni_plugins: Path, helpers: Mapping[str, Path], regist
     return {
         CONFIG: _config(places, cni_plugins, helpers),
         REGISTRIES: f'[[registry]]\n  prefix = "{HOST}"\n  location = "{registry}"\n  insecure = true\n',
+        STORAGE: '[storage]\n  driver = "vfs"\n',
         POLICY: json.dumps({"default": [{"type": "insecureAcceptAnything"}]}),
         RUNC: _RUNC.format(python=sys.executable, program=helpers["runc"]),
     }
 
 
 def command(places: Places, program: Path) -> tuple[str, ...]:
-    """Its command line: no file of the machine's own is read."""
+    """CRI-O's command line; with `environment`, no configuration of the machine's own is read."""
     where = places.crio
-    return (str(program), f"--config={where / CONFIG}", "--config-dir=", f"--registries-conf={where / REGISTRIES}")
+    registries = (f"--registries-conf={where / REGISTRIES}", f"--registries-conf-dir={where / 'registries.d'}")
+    return (str(program), f"--config={where / CONFIG}", "--config-dir=", *registries)
+
+
+def environment(places: Places) -> dict[str, str]:
+    """Variables by which CRI-O's libraries find their files."""
+    return {"CONTAINERS_STORAGE_CONF": str(places.crio / STORAGE)}
 
 
 def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> str:
@@ -74,8 +82,7 @@ def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> s
 [crio.runtime]
   default_runtime = "{HANDLERS[0]}"
   cgroup_manager = "cgroupfs"
-  conmon_cgroup = "pod"
-  apparmor_profile = ""
+  apparmor_profile = "unconfined"
   disable_hostport_mapping = true
   irqbalance_config_restore_file = "disable"
   pinns_path = "{helpers["pinns"]}"
@@ -87,6 +94,7 @@ def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> s
 {runtimes}[crio.image]
   pause_image = "{PAUSE}"
   signature_policy = "{kept / POLICY}"
+  signature_policy_dir = "{kept / "policies"}"
 [crio.network]
   network_dir = "{places.cni}"
   plugin_dirs = ["{cni_plugins}"]

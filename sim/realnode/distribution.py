@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sim.realnode.command import output
 from tools.errors import UserError
 from tools.programs.cache import Cache, default_root
 
@@ -21,8 +22,19 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = "containerd"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2")
-SECONDS: Final = 120.0
 _VERSION: Final = re.compile(r" v?(1\.6\.\d+)\S*")
+
+
+def lacking() -> str:
+    """Why no containerd 1.6 can be had here; empty where one can."""
+    installed = shutil.which("containerd")
+    if installed and version(Path(installed)):
+        return ""
+    try:
+        offered = _offered()
+    except UserError as error:
+        return f"{error}: containerd 1.6 is Debian 12's"
+    return "" if offered.startswith("1.6.") else f"this distribution has containerd {offered}; 1.6 is Debian 12's"
 
 
 def containerd(progress: Progress) -> dict[str, Path]:
@@ -48,24 +60,21 @@ def version(program: Path) -> str:
 def _unpacked(progress: Progress) -> dict[str, Path]:
     cache = Cache(default_root())
     with cache.lock(f"debian-{PACKAGE}", lambda: progress.note(f"another process is fetching Debian's {PACKAGE}")):
-        key = _run(["apt-cache", "show", "--no-all-versions", PACKAGE], "no package").partition("\nVersion: ")[2]
-        label = re.sub(r"[^0-9A-Za-z.]", "_", key.partition("\n")[0])
+        label = re.sub(r"[^0-9A-Za-z.]", "_", _offered())
         folder = cache.find("debian", PACKAGE, label) or cache.install("debian", PACKAGE, label, _fetch)
     return {name: folder / "usr" / "bin" / name for name in PROGRAMS}
+
+
+def _offered() -> str:
+    """The version of the package that apt would install."""
+    told = output(["apt-cache", "show", "--no-all-versions", PACKAGE], f"no package {PACKAGE}")
+    return told.partition("\nVersion: ")[2].partition("\n")[0]
 
 
 def _fetch(folder: Path) -> None:
     """What is downloaded is verified by apt, with the archive's signed lists."""
     with tempfile.TemporaryDirectory() as here:
-        _run(["apt-get", "-o", "APT::Sandbox::User=root", "download", PACKAGE], "it cannot be downloaded", here)
-        _run(["dpkg", "--extract", *map(str, Path(here).glob("*.deb")), str(folder)], "it cannot be unpacked")
-
-
-def _run(command: list[str], what: str, folder: str | None = None) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"Debian's {PACKAGE}: {what}: {error}") from error
-    if done.returncode:
-        raise UserError(f"Debian's {PACKAGE}: {what}: {done.stderr.strip()}")
-    return done.stdout
+        download = ["apt-get", "-o", "APT::Sandbox::User=root", "download", PACKAGE]
+        output(download, f"Debian's {PACKAGE} cannot be downloaded", folder=Path(here))
+        debs = map(str, Path(here).glob("*.deb"))
+        output(["dpkg", "--extract", *debs, str(folder)], f"Debian's {PACKAGE} cannot be unpacked")

@@ -7,6 +7,7 @@ that the machine keeps what it had. And a node shares its mounts with its pods, 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 SHARED: Final = Path("/run/nvidia")
 """Where a driver's container mounts its root, in a folder of it: pods are to see that."""
 MADE_BY_KUBELET: Final = (
-    Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"), SHARED / "driver", SHARED
+    Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"), Path("/run/gpu-control-plane"),
+    SHARED / "driver", SHARED,
 )  # fmt: skip
+KEPT_BY_PROGRAMS: Final = (Path("/var/lib/cni"), Path("/var/lib/containers"), Path("/var/log/containers"))
+"""What plugins of networks, CRI-O and kubelet keep where no setting leads elsewhere; removed whole if it was absent."""
 
 
 def prepare(places: Places) -> None:
     """Lead from kubelet's usual folder to its own, and note what the machine lacks; before kubelet starts."""
-    places.absent.write_text("".join(f"{path}\n" for path in MADE_BY_KUBELET if not path.exists()))
+    made = (*MADE_BY_KUBELET, *KEPT_BY_PROGRAMS)
+    places.absent.write_text("".join(f"{path}\n" for path in made if not path.exists()))
     POD_RESOURCES.parent.mkdir(parents=True, exist_ok=True)
     POD_RESOURCES.symlink_to(places.pod_resources.parent)
 
@@ -45,6 +50,8 @@ def forget(places: Places) -> None:
         while any(line.split()[4] == str(SHARED) for line in Path("/proc/self/mountinfo").read_text().splitlines()):
             subprocess.run(["umount", "--lazy", "--recursive", str(SHARED)], check=True, capture_output=True)
     for line in places.absent.read_text().splitlines() if places.absent.exists() else ():
+        if Path(line) in KEPT_BY_PROGRAMS:
+            shutil.rmtree(line, ignore_errors=True)
         with suppress(OSError):
             Path(line).rmdir()  # only where nothing else is in it
 

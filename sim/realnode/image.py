@@ -1,4 +1,4 @@
-"""Images without a registry: an OCI layout with one layer, which holds one static program under several names."""
+"""Images as archives: an OCI layout with one layer, which holds one static program under several names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 from tools.programs.golang import host_platform
 
 HOST: Final = "registry.local"
-"""Of all images here; nobody answers by this name."""
+"""The host in the names of all images here; no machine has this name."""
 PAUSE: Final = f"{HOST}/e2e/pause:1"
 SHOW: Final = f"{HOST}/e2e/show:1"
 AGENT: Final = f"{HOST}/gpu-control-plane/nodeagent:dev"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "kubelet"
 STAGE: Final = 4
-"""Ended after what watches the node, before containerd."""
+"""Ended after what watches the node, before the container runtime."""
 GRACE: Final = 10.0
 
 

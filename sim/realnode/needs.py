@@ -18,7 +18,8 @@ CNI: Final = Path("/usr/lib/cni")
 CNI_PLUGINS: Final = ("ptp", "host-local", "loopback")
 OURS: Final = (PLUGINS.name, POD_RESOURCES.name)
 """What a node of ours leaves in kubelet's usual folder."""
-INSTALL: Final = "apt-get install runc containernetworking-plugins gcc libc6-dev"
+CRIO_HELPERS: Final = ("conmon", "nsenter", "runc")
+INSTALL: Final = "apt-get install runc conmon util-linux containernetworking-plugins gcc libc6-dev"
 
 
 def lacking() -> str:
@@ -37,6 +38,12 @@ def missing() -> str:
     if absent:
         return f"{', '.join(absent)} not found; `make e2e-tools` installs it (sudo {INSTALL})"
     return "" if _may() else "root may not make namespaces and device nodes here, as in an ordinary container"
+
+
+def missing_for_crio() -> str:
+    """What a machine that can run a node would have to have for CRI-O, too."""
+    absent = [name for name in CRIO_HELPERS if shutil.which(name) is None]
+    return f"{', '.join(absent)} not found; {INSTALL}" if absent else ""
 
 
 def taken() -> str:

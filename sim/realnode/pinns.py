@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
+import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tools.errors import UserError
+from sim.realnode.command import output
 from tools.programs.cache import Cache, default_root
 from tools.programs.catalog import RUNTIME_UNITS
 from tools.programs.golang import build_env, host_platform, require_go
@@ -15,33 +16,22 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 NAME: Final = "pinns"
-FLAGS: Final = ("-std=c99", "-O2", "-static")
-SECONDS: Final = 300.0
+COMPILE: Final = ("cc", "-std=c99", "-O2", "-static")
+FAILED: Final = f"{NAME} of CRI-O cannot be built"
 
 
 def build(progress: Progress) -> Path:
     """The program, made where the cache does not have it; raises UserError where it cannot be made."""
     unit = next(unit for unit in RUNTIME_UNITS if unit.name == "crio")
     cache, variant = Cache(default_root()), "-".join(host_platform())
+    key = hashlib.sha256(repr((unit.version, COMPILE)).encode()).hexdigest()[:16]
 
     def fill(folder: Path) -> None:
         with progress.task(f"build {NAME} of CRI-O {unit.version}"):
-            module = [str(require_go().command), "list", "-m", "-f", "{{.Dir}}", unit.versioned_by]
-            sources = Path(_run(module, unit.folder).strip()) / NAME / "src"
-            _run(["cc", *FLAGS, "-o", str(folder / NAME), *map(str, sorted(sources.glob("*.c")))], sources)
+            get = [str(require_go().command), "mod", "download", "-json", unit.versioned_by]
+            module = json.loads(output(get, FAILED, folder=unit.folder, env=build_env()))["Dir"]
+            sources = sorted((Path(module) / NAME / "src").glob("*.c"))
+            output([*COMPILE, "-o", str(folder / NAME), *map(str, sources)], FAILED)
 
     with cache.lock(NAME, lambda: progress.note(f"another process builds {NAME}")):
-        key = unit.version.removeprefix("v")
         return (cache.find(NAME, key, variant) or cache.install(NAME, key, variant, fill)) / NAME
-
-
-def _run(command: list[str], folder: Path) -> str:
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=build_env(), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"{NAME} cannot be built: {error}") from error
-    if done.returncode:
-        raise UserError(f"{NAME} cannot be built: {' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout

@@ -50,6 +50,11 @@ class Places:
         return self.root / "crio"
 
     @property
+    def groups(self) -> Path:
+        """A list of the control groups that the machine had before CRI-O."""
+        return self.root / "groups"
+
+    @property
     def programs(self) -> Path:
         """Copies of programs that are to be found in PATH by other names than they are kept by."""
         return self.root / "programs"
@@ -111,5 +116,5 @@ class Places:
 
     @property
     def cdi(self) -> Path:
-        """The specifications by which containerd gives cards to containers."""
+        """The specifications by which a container runtime gives cards to containers."""
         return self.root / "cdi"

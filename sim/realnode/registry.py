@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 NAME: Final = "registry"
 STAGE: Final = 2
-"""Ended after the runtime that asks it."""
+"""The registry's: it ends after the runtime that asks it."""
 NAMED: Final = "io.containerd.image.name"
 """The annotation of an archive's index that tells an image's whole name."""
 UNKNOWN: Final = b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
 
 
 class Registry:
-    """Serves from its creation until `close`, in threads of its own."""
+    """A registry that serves from its creation until `close`, in threads of its own."""
 
     def __init__(self, archives: Iterable[Path] = (), port: int = 0) -> None:
         """`port`: 0 lets the system choose."""
@@ -63,7 +63,7 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """As images name it; runtimes ask one on loopback without TLS."""
+        """The registry's address as images name it; runtimes ask one on loopback without TLS."""
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:

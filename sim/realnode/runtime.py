@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from sim.controlplane.spec import ProcessSpec, Ready
@@ -19,20 +20,23 @@ from sim.realnode.places import Places
 from sim.realnode.sweep import sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
 
 STAGE: Final = 3
 GRACE: Final = 30.0
 
 
-def process(places: Places, name: str, command: tuple[str, ...]) -> ProcessSpec:
+def process(
+    places: Places, name: str, command: tuple[str, ...], env: Mapping[str, str] = MappingProxyType({})
+) -> ProcessSpec:
     """Return the runtime, which is ready when it listens."""
     argv = (sys.executable, "-m", "sim.realnode.runtime", f"--root={places.root}", "--", *command)
     path = f"{places.programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return ProcessSpec(
         name=name,
         argv=argv,
-        env={"PYTHONPATH": str(ROOT), "PATH": path},
+        env={"PYTHONPATH": str(ROOT), "PATH": path, **env},
         ready=Ready(files=(str(places.socket),)),
         grace=GRACE,
         stage=STAGE,
@@ -40,7 +44,7 @@ def process(places: Places, name: str, command: tuple[str, ...]) -> ProcessSpec:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run it."""
+    """Run the container runtime."""
     parser = argparse.ArgumentParser(prog="sim.realnode.runtime", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="the node's folder")
     parser.add_argument("command", nargs="+")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from sim.controlplane.ports import free_ports
 from sim.realnode import cni, containerd, crio, distribution, needs, pinns, registry, runtime
-from sim.realnode.sweep import NAMESPACE, SHIM
+from sim.realnode.sweep import NAMESPACE, SHIM, note_groups
 from tools import programs
 from tools.errors import UserError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 IMPORT_SECONDS: Final = 60.0
+_SECOND: Final = ("containerd2", "containerd2-shim")
 
 
 class Runtime(Protocol):
@@ -48,19 +49,19 @@ class Containerd:
     """1.6 is Debian's, which knows no CDI; others are built from their modules."""
 
     def lacking(self) -> str:
-        """Nothing beside what each node needs."""
-        return ""
+        """Nothing beside what each node needs, but for Debian's."""
+        return distribution.lacking() if self.release == "1.6" else ""
 
     def programs(self, progress: Progress) -> Mapping[str, Path]:
         """containerd, its shim, and `ctr`, which is 1.7's for all of them."""
-        if self.release == "2":
-            found = programs.ensure(("containerd2", "containerd2-shim", "ctr"), progress=progress)
-            return {"containerd": found["containerd2"], SHIM: found["containerd2-shim"], "ctr": found["ctr"]}
-        found = programs.ensure(("containerd", SHIM, "ctr"), progress=progress)
-        return found if self.release == "1.7" else {**found, **distribution.containerd(progress)}
+        if self.release == "1.7":
+            return programs.ensure(("containerd", SHIM, "ctr"), progress=progress)
+        found = programs.ensure(("ctr", *(_SECOND if self.release == "2" else ())), progress=progress)
+        own = _named(found) if self.release == "2" else distribution.containerd(progress)
+        return {**own, "ctr": found["ctr"]}
 
     def processes(self, places: Places, found: Mapping[str, Path], _archives: Sequence[Path]) -> Sequence[ProcessSpec]:
-        """It finds its shim in PATH, by a name that is the same for all."""
+        """The program alone; its shim is copied to a folder of PATH, under the name by which it is looked for."""
         _network(places)
         places.containerd_config.write_text(containerd.config(places, needs.CNI, cdi=self.release != "1.6"))
         places.programs.mkdir()
@@ -69,7 +70,7 @@ class Containerd:
         return (runtime.process(places, "containerd", command),)
 
     def load(self, places: Places, found: Mapping[str, Path], archives: Sequence[Path]) -> None:
-        """By `ctr`, which takes what `docker save` leaves, too."""
+        """Images are imported by `ctr`, which takes what `docker save` leaves, too."""
         import_ = [str(found["ctr"]), f"--address={places.socket}", f"--namespace={NAMESPACE}", "images", "import"]
         for archive in archives:
             done = subprocess.run(
@@ -81,31 +82,36 @@ class Containerd:
 
 @dataclass(frozen=True, slots=True)
 class Crio:
-    """CRI-O with conmon; it pulls images from a registry on loopback, which has those of the archives."""
+    """CRI-O with conmon; it pulls images from a registry on loopback, which has those of archives of `write_images`."""
 
     def lacking(self) -> str:
-        """Its helpers, which are Debian's."""
-        absent = [name for name in ("conmon", "nsenter") if not shutil.which(name)]
-        return f"{', '.join(absent)} not found; `make e2e-tools` installs it" if absent else ""
+        """The helpers that CRI-O starts and the machine has not."""
+        return needs.missing_for_crio()
 
     def programs(self, progress: Progress) -> Mapping[str, Path]:
-        """CRI-O and what it starts."""
+        """CRI-O, and what it starts."""
         found = {name: Path(shutil.which(name) or "") for name in ("conmon", "runc")}
         return {**programs.ensure(("crio",), progress=progress), **found, "pinns": pinns.build(progress)}
 
     def processes(self, places: Places, found: Mapping[str, Path], archives: Sequence[Path]) -> Sequence[ProcessSpec]:
-        """The registry, too."""
+        """The registry, then CRI-O."""
         _network(places)
         [port] = free_ports(1)
         places.crio.mkdir()
+        note_groups(places)
         for name, text in crio.files(places, needs.CNI, found, f"127.0.0.1:{port}").items():
             (places.crio / name).write_text(text)
             (places.crio / name).chmod(0o755 if name == crio.RUNC else 0o644)
         images = registry.process(port, archives)
-        return images, runtime.process(places, "crio", crio.command(places, found["crio"]))
+        return images, runtime.process(places, "crio", crio.command(places, found["crio"]), crio.environment(places))
 
     def load(self, places: Places, found: Mapping[str, Path], archives: Sequence[Path]) -> None:
-        """Nothing: kubelet has them pulled."""
+        """No image is loaded: kubelet has CRI-O pull them."""
+
+
+def _named(found: Mapping[str, Path]) -> Mapping[str, Path]:
+    """The programs of containerd 2 by the names that those of every containerd have."""
+    return dict(zip(("containerd", SHIM), (found[name] for name in _SECOND), strict=True))
 
 
 def _network(places: Places) -> None:

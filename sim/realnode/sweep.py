@@ -8,6 +8,7 @@ nothing else of the machine is touched. Linux, as root.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,7 +33,7 @@ NAMESPACE: Final = "k8s.io"
 CONMON: Final = "conmon"
 CRIO: Final = "crio"
 COMMON: Final = (NAMESPACE, CRIO)
-"""Control groups in which containers' are: of containerd and of CRI-O."""
+"""The control groups in which containers' are: containerd's and CRI-O's."""
 _END_SECONDS: Final = 10.0
 
 
@@ -85,14 +86,32 @@ def _is_monitor(words: list[str], places: Places) -> bool:
 
 def _groups(places: Places) -> list[Path]:
     """The control groups of the node's containers, in every hierarchy; nested ones are not made here."""
-    names = [f"{NAMESPACE}/{bundle.name}" for bundle in _bundles(places)]
-    kept = (places.crio / "run").glob("*-containers/*")
-    names += [f"{CRIO}/{prefix}{one.name}" for one in kept for prefix in ("", "crio-", "crio-conmon-")]
-    return _in_trees(*names)
+    found = _in_trees(*(f"{NAMESPACE}/{bundle.name}" for bundle in _bundles(places)))
+    if not places.groups.exists():
+        return found
+    before = set(places.groups.read_text().splitlines())
+    return [*found, *(group for group in _of_crio() if str(group) not in before)]
+
+
+def note_groups(places: Places) -> None:
+    """Write down which control groups of a CRI-O there are before ours starts: nothing else tells whose they are.
+
+    Those of pods and of monitors are at the root, and CRI-O leaves monitors' there when it removes a container.
+    """
+    places.groups.write_text("".join(f"{group}\n" for group in _of_crio()))
+
+
+def _of_crio() -> list[Path]:
+    return _in_trees(f"{CRIO}-*", f"{CRIO}/{CRIO}-*")
 
 
 def _in_trees(*names: str) -> list[Path]:
     return [folder for name in names for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{name}")]
+
+
+def groups() -> list[Path]:
+    """The control groups of all containers on the machine, and those that they are in."""
+    return [*_in_trees(*COMMON), *_of_crio()]
 
 
 def _bundles(places: Places) -> list[Path]:
@@ -102,9 +121,10 @@ def _bundles(places: Places) -> list[Path]:
 
 
 def _forget_socket(bundle: Path) -> None:
-    """Remove the socket of a container's shim, which has ended."""
-    with suppress(OSError):
-        Path((bundle / "address").read_text().strip().removeprefix("unix://")).unlink()
+    """Remove the socket of a container's shim, which has ended: containerd 2 tells it otherwise than those before."""
+    told = [path.read_text() for path in (bundle / "address", bundle / "bootstrap.json") if path.exists()]
+    for address in re.findall(r"unix://([^\s\"]+)", " ".join(told)):
+        Path(address).unlink(missing_ok=True)
 
 
 def _members(group: Path) -> list[Identity]:

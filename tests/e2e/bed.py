@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -20,9 +21,10 @@ from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools
 from sim.realnode import agents
 from sim.realnode import node as realnode
+from sim.realnode.hostfolders import KEPT_BY_PROGRAMS
 from sim.realnode.node import RealNode, Setup
 from sim.realnode.places import PLUGINS
-from sim.realnode.sweep import CGROUPS, COMMON
+from sim.realnode.sweep import SOCKETS, groups
 from tools.programs import Progress
 
 NODE = "real-1"
@@ -71,11 +73,10 @@ class Bed:
 
     @staticmethod
     def left(folder: Path) -> list[str]:
-        """What there still is of it: its folder, mounts, processes, control groups, kubelet's usual folder."""
+        """What there is of such a node: its folder, mounts, processes, control groups, and what lies elsewhere."""
         mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
         processes = [f"process {process.pid}" for process in psutil.process_iter() if _names(process, folder)]
-        groups = [group for name in COMMON for group in CGROUPS.glob(f"*/{name}")]
-        places = [folder, PLUGINS, *groups]
+        places = [folder, PLUGINS, *KEPT_BY_PROGRAMS, *groups(), *SOCKETS.glob("*")]
         return [*mounts, *processes, *(str(path) for path in places if path.exists())]
 
     def identity(self, account: str) -> Path:
@@ -86,6 +87,17 @@ class Bed:
         """Start a process and wait until it is ready."""
         controlplane.add_process(self.plane.dir, spec)
         controlplane.wait_ready(self.plane.dir, spec.name, READY_SECONDS, max_restarts=3)
+
+
+@contextmanager
+def ended(folder: Path) -> Iterator[None]:
+    """End what stands in a folder at last, and assert that the machine is as it was."""
+    before = Bed.left(folder)
+    try:
+        yield
+    finally:
+        Bed.end(folder)
+    assert Bed.left(folder) == before
 
 
 def _names(process: psutil.Process, folder: Path) -> bool:

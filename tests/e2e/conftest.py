@@ -15,7 +15,7 @@ from sim.realnode.needs import lacking
 from sim.realnode.node import Setup
 from sim.view import View
 from tests.e2e.admin import NAMESPACE, Admin
-from tests.e2e.bed import Bed
+from tests.e2e.bed import Bed, ended
 from tools.programs import for_stream
 
 FOLDER = Path(tempfile.gettempdir()) / "gpu-control-plane-e2e"
@@ -55,11 +55,8 @@ def bed(place: Path, setup: Setup) -> Iterator[Bed]:
     """The cluster."""
     if reason := setup.runtime.lacking():
         pytest.skip(reason)
-    try:
+    with ended(FOLDER):
         yield Bed.with_module(place, for_stream(), setup)
-    finally:
-        Bed.end(FOLDER)
-    assert Bed.left(FOLDER) == []
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nodeagent.toolkit.config import crio
 from nodeagent.toolkit.kinds.crio import Crio
+from sim.realnode.needs import CRIO_HELPERS
 from tests.e2e.realcontainerd import RealContainerd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NEEDED = ("conmon", "runc", "nsenter")
-INSTALL = "apt-get install conmon runc util-linux"
 CONFIG = """# the node's own; ask Olga
 [crio]
 storage_driver = "vfs"
@@ -22,7 +21,7 @@ storage_driver = "vfs"
 cgroup_manager = "cgroupfs"
 disable_hostport_mapping = true
 default_runtime = "runc"
-apparmor_profile = ""
+apparmor_profile = "unconfined"
 pinns_path = "/usr/bin/conmon"  # no pod is started here: it has to be there, and is not run
 [crio.runtime.runtimes.runc]
 runtime_path = "/usr/bin/runc"
@@ -51,7 +50,7 @@ class RealCrio(RealContainerd):
 
     def __init__(self, root: Path, program: Path, files: Mapping[str, str], *, toolkit: bool = True) -> None:
         """`files` beside those that it needs."""
-        for name in NEEDED:
+        for name in CRIO_HELPERS:
             found = Path(shutil.which(name) or "")
             target = root / "usr/bin" / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +63,7 @@ class RealCrio(RealContainerd):
 
     def libraries(self, program: Path) -> None:
         """Its own, and those of its helpers."""
-        for one in (program, *(Path(shutil.which(name) or "") for name in NEEDED)):
+        for one in (program, *(Path(shutil.which(name) or "") for name in CRIO_HELPERS)):
             super().libraries(one)
 
     def arguments(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +11,8 @@ from nodeagent.toolkit.config import crio, marks, plan
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.kinds.crio import Crio
 from nodeagent.toolkit.state import State
-from sim.realnode.needs import missing
-from tests.e2e.realcrio import INSTALL, NEEDED, PACKAGED, RealCrio
+from sim.realnode.needs import missing, missing_for_crio
+from tests.e2e.realcrio import PACKAGED, RealCrio
 from tests.e2e.test_toolkit import contents, tree
 from tools.programs import ensure
 
@@ -27,10 +26,8 @@ PLACE = f"{crio.DROP_INS}/{crio.DROP_IN}"
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., RealCrio]]:
-    if reason := missing():
+    if reason := missing() or missing_for_crio():
         pytest.skip(reason)
-    if absent := [name for name in NEEDED if not shutil.which(name)]:
-        pytest.skip(f"{', '.join(absent)} not found; on Debian: {INSTALL}")
     program, running = ensure(("crio",))["crio"], list[RealCrio]()
 
     def begin(files: Mapping[str, str] = PACKAGED) -> RealCrio:

@@ -34,8 +34,7 @@ from controllers.driver.records import Pod
 from sim.realnode.registry import Registry
 from tests.driver.pods.make import driver
 from tests.e2e import images
-from tests.e2e.bed import NODE, Bed
-from tests.e2e.conftest import FOLDER
+from tests.e2e.bed import NODE, ended
 from tests.e2e.driverbed import RUN, DriverBed, end_of
 from tools.programs import for_stream
 
@@ -59,11 +58,10 @@ def machine(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
         pytest.skip(f"this machine has a driver of its own: there are files in {RUN}")
     DriverBed.sweep()  # such folders, of a run before
     try:
-        yield DriverBed(place, tmp_path_factory.mktemp("images") / "driver.tar", for_stream())
+        with ended(place):
+            yield DriverBed(place, tmp_path_factory.mktemp("images") / "driver.tar", for_stream())
     finally:
-        Bed.end(FOLDER)
         DriverBed.sweep()  # last: until it has ended, a kubelet makes the folders of its pods' mounts again
-    assert Bed.left(FOLDER) == []
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from sim.realnode import agents
 from sim.realnode.cards import variable
 from sim.view import View
 from tests.e2e.admin import NAMESPACE, Admin
-from tests.e2e.bed import NODE, Bed
+from tests.e2e.bed import NODE, ended
 from tests.e2e.release import IMAGE, NEXT_IMAGE, PROCESSES, ReleaseBed
 from tools.images import archive
 from tools.programs import for_stream
@@ -41,11 +41,8 @@ EVERY_NAMESPACE = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.cr
 def bed(place: Path) -> Iterator[ReleaseBed]:
     if reason := archive.lacking("control-plane"):
         pytest.skip(reason)
-    try:
+    with ended(place):
         yield ReleaseBed(place, for_stream())
-    finally:
-        Bed.end(place)
-    assert Bed.left(place) == []
 
 
 async def test_a_release_comes_serves_is_upgraded_and_goes_while_a_pod_works_on(

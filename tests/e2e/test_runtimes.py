@@ -6,6 +6,7 @@ plugin finds out of the runtime that the Node tells of.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -15,35 +16,44 @@ from controllers.api import resources
 from nodeagent.host.system import container_runtime
 from sim.realnode.cards import variable
 from sim.realnode.node import Setup
-from sim.realnode.runtimes import Containerd, Crio
+from sim.realnode.runtimes import Containerd, Crio, Runtime
 from tests.e2e.admin import Admin, process_of
 from tests.e2e.bed import NODE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow("a real node for each runtime")]
-RUNTIMES = {
-    "containerd://1.6.": Containerd("1.6"),
-    "containerd://2.": Containerd("2"),
-    "cri-o://1.": Crio(),
-}
-WITH_CDI = tuple(version for version in RUNTIMES if version != "containerd://1.6.")
 
 
-@pytest.fixture(scope="module", params=RUNTIMES)
-def version(request: pytest.FixtureRequest) -> str:
+@dataclass(frozen=True)
+class Case:
+    version: str
     """How the runtime's version begins as kubelet tells it."""
-    return str(request.param)
+    runtime: Runtime
+    cdi: bool
+
+
+CASES = (
+    Case("containerd://1.6.", Containerd("1.6"), cdi=False),
+    Case("containerd://2.", Containerd("2"), cdi=True),
+    Case("cri-o://1.", Crio(), cdi=True),
+)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.version)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
 
 
 @pytest.fixture(scope="module")
-def setup(version: str) -> Setup:
-    return Setup(RUNTIMES[version])
+def setup(case: Case) -> Setup:
+    return Setup(case.runtime)
 
 
 async def test_a_card_reaches_the_container_that_was_promised_it(
-    admin: Admin, version: str, in_dev: None, tmp_path: Path
+    admin: Admin, case: Case, in_dev: None, tmp_path: Path
 ):
     node = orjson.loads(await admin.client.get(resources.NODE, NODE))
-    assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith(version)
+    assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith(case.version)
     await admin.start("plain", 1, 2, strategy="auto")
     await admin.offers("plain", 2)
     await admin.run("one", "plain")
@@ -52,10 +62,9 @@ async def test_a_card_reaches_the_container_that_was_promised_it(
     for name in ("one", "other"):
         marked, [held[name]] = await admin.shown(name)
         minor = int(held[name].removeprefix("nvidia"))
-        by_variable = {variable(minor): admin.uuid(minor)}
-        assert marked == (by_variable if version in WITH_CDI else {})
-        if version not in WITH_CDI:
-            assert (await admin.said(name))["env"]["NVIDIA_VISIBLE_DEVICES"] == admin.uuid(minor)
+        by_environment = (await admin.said(name))["env"].get("NVIDIA_VISIBLE_DEVICES")
+        expected = ({variable(minor): admin.uuid(minor)}, None) if case.cdi else ({}, admin.uuid(minor))
+        assert (marked, by_environment) == expected
     assert set(held.values()) == {"nvidia1", "nvidia2"}
 
     container, _ = await admin.container("one")

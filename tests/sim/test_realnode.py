@@ -50,6 +50,7 @@ def test_the_configuration_of_containerd_keeps_everything_in_the_node_s_folder(p
     assert all(Path(path).is_relative_to(places.root) for path in inside)
     assert set(cri["containerd"]["runtimes"]) == {"runc", "nvidia", "nvidia-cdi"}, "handlers of our RuntimeClasses"
     assert cri["enable_cdi"]
+    assert config["plugins"]["io.containerd.nri.v1.nri"] == {"disable": True}, "it would take the machine's socket"
     assert cri["sandbox_image"] == image.PAUSE
 
 
@@ -67,16 +68,17 @@ def test_the_configuration_of_cri_o_keeps_everything_in_the_node_s_folder(places
     runtime = config["runtime"]
     kept = [value for value in config.values() if isinstance(value, str) and value.startswith("/")]
     kept += [runtime[f"{name}_dir"] for name in ("namespaces", "container_exits", "container_attach_socket")]
-    kept += [config["api"]["listen"], config["network"]["network_dir"], config["image"]["signature_policy"]]
+    kept += [config["api"]["listen"], config["network"]["network_dir"]]
+    kept += [config["image"][key] for key in ("signature_policy", "signature_policy_dir")]
     kept += [*runtime["cdi_spec_dirs"], *(one["runtime_root"] for one in runtime["runtimes"].values())]
     assert all(Path(path).is_relative_to(places.root) for path in kept)
     assert set(runtime["runtimes"]) == {"runc", "nvidia", "nvidia-cdi"}, "handlers of our RuntimeClasses"
+    assert config["nri"] == {"enable_nri": False}
     assert tomllib.loads(files[crio.REGISTRIES])["registry"] == [
         {"prefix": image.HOST, "location": "127.0.0.1:5000", "insecure": True}
     ]
-    assert all(
-        str(places.crio / name) in " ".join([*crio.command(places, Path("/crio")), *files.values()]) for name in files
-    )
+    told = [*crio.command(places, Path("/crio")), *crio.environment(places).values(), *files.values()]
+    assert all(str(places.crio / name) in " ".join(told) for name in files)
 
 
 def test_the_registry_gives_an_image_by_name_and_by_digest_and_knows_no_other(tmp_path: Path):

@@ -1,7 +1,7 @@
 """The programs of a control plane: etcd, the Kubernetes four, KWOK and Helm; and ours beside it, `nfd-rule`.
 
-`NODE_PROGRAMS` are those of a real node, kubelet and containerd, which only the end-to-end test starts.
-`RUNTIME_PROGRAMS` are other container runtimes that a node may have.
+`NODE_PROGRAMS` are those of a real node, kubelet and containerd; `RUNTIME_PROGRAMS` are other container runtimes that
+it may have. Only the end-to-end tests start them.
 
 :func:`ensure` returns where they are, making them where needed.
 """

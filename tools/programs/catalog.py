@@ -137,7 +137,7 @@ def _containerd(program: str) -> Unit:
     return Unit(program, "containerd", f"{_CONTAINERD}/cmd/{program}", _CONTAINERD, (program,), tags=tags)
 
 
-# What a real node runs, which only the end-to-end test starts.
+# What a real node runs, which only the end-to-end tests start.
 NODE_UNITS: Final = (
     Unit("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", KUBERNETES, ("kubelet",), stamp=_STAMP),
     _containerd("containerd"),

@@ -174,7 +174,7 @@ def test_a_firmware_that_has_other_variables_only_does_not_know_secure_boot(tmp_
         ("/containers/storage/overlay-containers/0a30/userdata/hostname", "cri-o"),
         ("/containers/storage/vfs-containers/0a30/userdata/hostname", "cri-o"),
         ("/var/lib/docker/containers/0a30/hostname", "docker"),
-        ("/mnt/my-containers/docker/containers/0a30/hostname", "docker"),
+        ("/srv/my-containers/containers/0a30/hostname", ""),
         ("/home/somebody/hostname", ""),
     ],
 )
