@@ -43,7 +43,7 @@ def files(places: Places, cni_plugins: Path, helpers: Mapping[str, Path], regist
     return {
         CONFIG: _config(places, cni_plugins, helpers),
         REGISTRIES: f'[[registry]]\n  prefix = "{HOST}"\n  location = "{registry}"\n  insecure = true\n',
-        STORAGE: '[storage]\n  driver = "vfs"\n',
+        STORAGE: f"[storage]\n{_storage(places)}",
         POLICY: json.dumps({"default": [{"type": "insecureAcceptAnything"}]}),
         RUNC: _RUNC.format(python=sys.executable, program=helpers["runc"]),
     }
@@ -61,6 +61,14 @@ def environment(places: Places) -> dict[str, str]:
     return {"CONTAINERS_STORAGE_CONF": str(places.crio / STORAGE)}
 
 
+def _storage(places: Places, driver: str = "driver", root: str = "graphroot") -> str:
+    """Where images and containers are, as CRI-O's configuration and as that of its library name it."""
+    return f"""  {root} = "{places.crio / "root"}"
+  runroot = "{places.crio / "run"}"
+  {driver} = "vfs"
+"""
+
+
 def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> str:
     kept = places.crio
     runtimes = "".join(
@@ -69,10 +77,7 @@ def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> s
         for name in HANDLERS
     )
     return f"""[crio]
-  root = "{kept / "root"}"
-  runroot = "{kept / "run"}"
-  storage_driver = "vfs"
-  log_dir = "{kept / "log"}"
+{_storage(places, driver="storage_driver", root="root")}  log_dir = "{kept / "log"}"
   version_file = "{kept / "version"}"
   version_file_persist = "{kept / "version-kept"}"
   clean_shutdown_file = "{kept / "clean"}"

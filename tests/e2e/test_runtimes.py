@@ -63,7 +63,7 @@ async def test_a_card_reaches_the_container_that_was_promised_it(
         marked, [held[name]] = await admin.shown(name)
         minor = int(held[name].removeprefix("nvidia"))
         by_environment = (await admin.said(name))["env"].get("NVIDIA_VISIBLE_DEVICES")
-        expected = ({variable(minor): admin.uuid(minor)}, None) if case.cdi else ({}, admin.uuid(minor))
+        expected = ({variable(minor): admin.uuid(minor)}, "void") if case.cdi else ({}, admin.uuid(minor))
         assert (marked, by_environment) == expected
     assert set(held.values()) == {"nvidia1", "nvidia2"}
 
