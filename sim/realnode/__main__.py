@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sim.realnode import pinns
 from sim.realnode.needs import missing
 from tools.errors import UserError
 from tools.images import archive
@@ -24,6 +25,7 @@ def main() -> int:
             sys.stderr.write(f"{reason}\n")
         else:
             paths[IMAGE] = archive.ensure(IMAGE, progress)
+        paths[pinns.NAME] = pinns.build(progress)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

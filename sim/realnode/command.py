@@ -13,11 +13,18 @@ if TYPE_CHECKING:
 
 
 def output(
-    command: Sequence[str], what: str, *, folder: Path | None = None, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    what: str,
+    *,
+    seconds: float,
+    folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> str:
-    """What a command writes to its standard output; UserError, which begins with `what`, where it fails."""
+    """What a command writes to its standard output within `seconds`; UserError, which begins with `what`, else."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=env, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, cwd=folder, env=env, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{what}: {error}") from error
     if done.returncode:

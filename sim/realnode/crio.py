@@ -43,7 +43,7 @@ def files(places: Places, cni_plugins: Path, helpers: Mapping[str, Path], regist
     return {
         CONFIG: _config(places, cni_plugins, helpers),
         REGISTRIES: f'[[registry]]\n  prefix = "{HOST}"\n  location = "{registry}"\n  insecure = true\n',
-        STORAGE: f"[storage]\n{_storage(places)}",
+        STORAGE: _storage(places.crio),
         POLICY: json.dumps({"default": [{"type": "insecureAcceptAnything"}]}),
         RUNC: _RUNC.format(python=sys.executable, program=helpers["runc"]),
     }
@@ -61,11 +61,12 @@ def environment(places: Places) -> dict[str, str]:
     return {"CONTAINERS_STORAGE_CONF": str(places.crio / STORAGE)}
 
 
-def _storage(places: Places, driver: str = "driver", root: str = "graphroot") -> str:
-    """Where images and containers are, as CRI-O's configuration and as that of its library name it."""
-    return f"""  {root} = "{places.crio / "root"}"
-  runroot = "{places.crio / "run"}"
-  {driver} = "vfs"
+def _storage(kept: Path) -> str:
+    """Where images and containers are: CRI-O's defaults are what this file of its library says."""
+    return f"""[storage]
+  graphroot = "{kept / "root"}"
+  runroot = "{kept / "run"}"
+  driver = "vfs"
 """
 
 
@@ -77,7 +78,7 @@ def _config(places: Places, cni_plugins: Path, helpers: Mapping[str, Path]) -> s
         for name in HANDLERS
     )
     return f"""[crio]
-{_storage(places, driver="storage_driver", root="root")}  log_dir = "{kept / "log"}"
+  log_dir = "{kept / "log"}"
   version_file = "{kept / "version"}"
   version_file_persist = "{kept / "version-kept"}"
   clean_shutdown_file = "{kept / "clean"}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sim.realnode.command import output
+from sim.realnode.sweep import SHIM
 from tools.errors import UserError
 from tools.programs.cache import Cache, default_root
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 PACKAGE: Final = "containerd"
-PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2")
+PROGRAMS: Final = ("containerd", SHIM)
+SECONDS: Final = 120.0
 _VERSION: Final = re.compile(r" v?(1\.6\.\d+)\S*")
 
 
@@ -67,7 +69,7 @@ def _unpacked(progress: Progress) -> dict[str, Path]:
 
 def _offered() -> str:
     """The version of the package that apt would install."""
-    told = output(["apt-cache", "show", "--no-all-versions", PACKAGE], f"no package {PACKAGE}")
+    told = output(["apt-cache", "show", "--no-all-versions", PACKAGE], f"no package {PACKAGE}", seconds=SECONDS)
     return told.partition("\nVersion: ")[2].partition("\n")[0]
 
 
@@ -75,6 +77,6 @@ def _fetch(folder: Path) -> None:
     """What is downloaded is verified by apt, with the archive's signed lists."""
     with tempfile.TemporaryDirectory() as here:
         download = ["apt-get", "-o", "APT::Sandbox::User=root", "download", PACKAGE]
-        output(download, f"Debian's {PACKAGE} cannot be downloaded", folder=Path(here))
+        output(download, f"Debian's {PACKAGE} cannot be downloaded", seconds=SECONDS, folder=Path(here))
         debs = map(str, Path(here).glob("*.deb"))
-        output(["dpkg", "--extract", *debs, str(folder)], f"Debian's {PACKAGE} cannot be unpacked")
+        output(["dpkg", "--extract", *debs, str(folder)], f"Debian's {PACKAGE} cannot be unpacked", seconds=SECONDS)

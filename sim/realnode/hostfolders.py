@@ -25,13 +25,15 @@ MADE_BY_KUBELET: Final = (
     Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"), Path("/run/gpu-control-plane"),
     SHARED / "driver", SHARED,
 )  # fmt: skip
-KEPT_BY_PROGRAMS: Final = (Path("/var/lib/cni"), Path("/var/lib/containers"), Path("/var/log/containers"))
-"""What plugins of networks, CRI-O and kubelet keep where no setting leads elsewhere; removed whole if it was absent."""
+MADE_BY_CRIO: Final = (Path("/var/lib/containers/cache"), Path("/var/lib/containers"))
+"""Left empty. Others keep their images beside it, who may have begun to meanwhile: it is never removed whole."""
+KEPT_BY_PROGRAMS: Final = (Path("/var/lib/cni"), Path("/var/log/containers"))
+"""What plugins of networks and kubelet keep where no setting leads elsewhere; removed whole if it was absent."""
 
 
 def prepare(places: Places) -> None:
     """Lead from kubelet's usual folder to its own, and note what the machine lacks; before kubelet starts."""
-    made = (*MADE_BY_KUBELET, *KEPT_BY_PROGRAMS)
+    made = (*MADE_BY_KUBELET, *MADE_BY_CRIO, *KEPT_BY_PROGRAMS)
     places.absent.write_text("".join(f"{path}\n" for path in made if not path.exists()))
     POD_RESOURCES.parent.mkdir(parents=True, exist_ok=True)
     POD_RESOURCES.symlink_to(places.pod_resources.parent)

@@ -35,15 +35,18 @@ def missing() -> str:
         return "a real node needs root (namespaces, mounts, device nodes): run `sudo make e2e`"
     absent = [name for name in ("runc", "umount", "unshare", "cc") if shutil.which(name) is None]
     absent += [str(CNI / name) for name in CNI_PLUGINS if not (CNI / name).exists()]
-    if absent:
-        return f"{', '.join(absent)} not found; `make e2e-tools` installs it (sudo {INSTALL})"
+    if told := _not_found(absent):
+        return told
     return "" if _may() else "root may not make namespaces and device nodes here, as in an ordinary container"
 
 
 def missing_for_crio() -> str:
     """What a machine that can run a node would have to have for CRI-O, too."""
-    absent = [name for name in CRIO_HELPERS if shutil.which(name) is None]
-    return f"{', '.join(absent)} not found; {INSTALL}" if absent else ""
+    return _not_found([name for name in CRIO_HELPERS if shutil.which(name) is None])
+
+
+def _not_found(absent: list[str]) -> str:
+    return f"{', '.join(absent)} not found; `make e2e-tools` installs it (sudo {INSTALL})" if absent else ""
 
 
 def taken() -> str:

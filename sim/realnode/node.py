@@ -41,7 +41,7 @@ class Setup:
 
     runtime: Runtime = field(default_factory=Containerd)
     archives: tuple[Path, ...] = ()
-    """Images that it gets beside the test's own."""
+    """Images that it gets beside the test's own, as its runtime takes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "pinns"
 COMPILE: Final = ("cc", "-std=c99", "-O2", "-static")
+SECONDS: Final = 300.0
 FAILED: Final = f"{NAME} of CRI-O cannot be built"
 
 
@@ -29,9 +30,9 @@ def build(progress: Progress) -> Path:
     def fill(folder: Path) -> None:
         with progress.task(f"build {NAME} of CRI-O {unit.version}"):
             get = [str(require_go().command), "mod", "download", "-json", unit.versioned_by]
-            module = json.loads(output(get, FAILED, folder=unit.folder, env=build_env()))["Dir"]
+            module = json.loads(output(get, FAILED, seconds=SECONDS, folder=unit.folder, env=build_env()))["Dir"]
             sources = sorted((Path(module) / NAME / "src").glob("*.c"))
-            output([*COMPILE, "-o", str(folder / NAME), *map(str, sources)], FAILED)
+            output([*COMPILE, "-o", str(folder / NAME), *map(str, sources)], FAILED, seconds=SECONDS)
 
     with cache.lock(NAME, lambda: progress.note(f"another process builds {NAME}")):
         return (cache.find(NAME, key, variant) or cache.install(NAME, key, variant, fill)) / NAME

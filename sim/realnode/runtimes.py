@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from sim.controlplane.ports import free_ports
 from sim.realnode import cni, containerd, crio, distribution, needs, pinns, registry, runtime
+from sim.realnode.command import output
 from sim.realnode.sweep import NAMESPACE, SHIM, note_groups
 from tools import programs
-from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 IMPORT_SECONDS: Final = 60.0
-_SECOND: Final = ("containerd2", "containerd2-shim")
+_BUILT: Final = {"1.7": ("containerd", SHIM, "ctr"), "2": ("containerd2", "containerd2-shim", "ctr")}
+"""The names among our programs of containerd, its shim and `ctr`, by release."""
 
 
 class Runtime(Protocol):
@@ -54,11 +54,11 @@ class Containerd:
 
     def programs(self, progress: Progress) -> Mapping[str, Path]:
         """containerd, its shim, and `ctr`, which is 1.7's for all of them."""
-        if self.release == "1.7":
-            return programs.ensure(("containerd", SHIM, "ctr"), progress=progress)
-        found = programs.ensure(("ctr", *(_SECOND if self.release == "2" else ())), progress=progress)
-        own = _named(found) if self.release == "2" else distribution.containerd(progress)
-        return {**own, "ctr": found["ctr"]}
+        if self.release == "1.6":
+            return {**programs.ensure(("ctr",), progress=progress), **distribution.containerd(progress)}
+        built = _BUILT[self.release]
+        found = programs.ensure(built, progress=progress)
+        return dict(zip((*distribution.PROGRAMS, "ctr"), (found[name] for name in built), strict=True))
 
     def processes(self, places: Places, found: Mapping[str, Path], _archives: Sequence[Path]) -> Sequence[ProcessSpec]:
         """The program alone; its shim is copied to a folder of PATH, under the name by which it is looked for."""
@@ -73,11 +73,8 @@ class Containerd:
         """Images are imported by `ctr`, which takes what `docker save` leaves, too."""
         import_ = [str(found["ctr"]), f"--address={places.socket}", f"--namespace={NAMESPACE}", "images", "import"]
         for archive in archives:
-            done = subprocess.run(
-                [*import_, str(archive)], capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
-            )
-            if done.returncode:
-                raise UserError(f"containerd does not take the images of {archive}: {done.stderr.strip()}")
+            what = f"containerd does not take the images of {archive}"
+            output([*import_, str(archive)], what, seconds=IMPORT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +104,6 @@ class Crio:
 
     def load(self, places: Places, found: Mapping[str, Path], archives: Sequence[Path]) -> None:
         """No image is loaded: kubelet has CRI-O pull them."""
-
-
-def _named(found: Mapping[str, Path]) -> Mapping[str, Path]:
-    """The programs of containerd 2 by the names that those of every containerd have."""
-    return dict(zip(("containerd", SHIM), (found[name] for name in _SECOND), strict=True))
 
 
 def _network(places: Places) -> None:

@@ -40,7 +40,7 @@ _END_SECONDS: Final = 10.0
 def sweep(places: Places) -> None:
     """End every monitor and every container of the node, take away what is mounted; the runtime must have ended."""
     monitors, groups = _monitors(places), _groups(places)
-    inside = [process for group in groups for process in _members(group)]
+    inside = _inside(places, groups)
     networks = {_network(process.pid) for process in inside} - {_network(os.getpid()), ""}
     # The monitor first: it would only write down how its container ended.
     for process in (*monitors, *inside):
@@ -91,6 +91,14 @@ def _groups(places: Places) -> list[Path]:
         return found
     before = set(places.groups.read_text().splitlines())
     return [*found, *(group for group in _of_crio() if str(group) not in before)]
+
+
+def _inside(places: Places, groups: Iterable[Path]) -> list[Identity]:
+    """The processes of the node's containers: a control group of CRI-O's that is merely new may be another's."""
+    kept = (*_bundles(places), *(places.crio / "run").glob("*-containers/*"))
+    ids = {one.name for one in kept}
+    ours = (group for group in groups if group.name.removeprefix(f"{CRIO}-") in ids)
+    return [process for group in ours for process in _members(group)]
 
 
 def note_groups(places: Places) -> None:

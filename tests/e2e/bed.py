@@ -21,7 +21,7 @@ from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools
 from sim.realnode import agents
 from sim.realnode import node as realnode
-from sim.realnode.hostfolders import KEPT_BY_PROGRAMS
+from sim.realnode.hostfolders import KEPT_BY_PROGRAMS, MADE_BY_CRIO
 from sim.realnode.node import RealNode, Setup
 from sim.realnode.places import PLUGINS
 from sim.realnode.sweep import SOCKETS, groups
@@ -76,7 +76,7 @@ class Bed:
         """What there is of such a node: its folder, mounts, processes, control groups, and what lies elsewhere."""
         mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
         processes = [f"process {process.pid}" for process in psutil.process_iter() if _names(process, folder)]
-        places = [folder, PLUGINS, *KEPT_BY_PROGRAMS, *groups(), *SOCKETS.glob("*")]
+        places = [folder, PLUGINS, *MADE_BY_CRIO, *KEPT_BY_PROGRAMS, *groups(), *SOCKETS.glob("*")]
         return [*mounts, *processes, *(str(path) for path in places if path.exists())]
 
     def identity(self, account: str) -> Path:

@@ -70,6 +70,8 @@ def test_the_configuration_of_cri_o_keeps_everything_in_the_node_s_folder(places
     kept += [runtime[f"{name}_dir"] for name in ("namespaces", "container_exits", "container_attach_socket")]
     kept += [config["api"]["listen"], config["network"]["network_dir"]]
     kept += [config["image"][key] for key in ("signature_policy", "signature_policy_dir")]
+    storage = tomllib.loads(files[crio.STORAGE])["storage"]
+    kept += [storage["graphroot"], storage["runroot"]]
     kept += [*runtime["cdi_spec_dirs"], *(one["runtime_root"] for one in runtime["runtimes"].values())]
     assert all(Path(path).is_relative_to(places.root) for path in kept)
     assert set(runtime["runtimes"]) == {"runc", "nvidia", "nvidia-cdi"}, "handlers of our RuntimeClasses"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,17 @@ def test_control_groups_of_containerd_are_those_of_its_bundles(places: Places, t
     groups(f"{tree}k8s.io/theirs", f"{tree}k8s.io/ours")
     (places.containerd / "state" / "io.containerd.runtime.v2.task" / "k8s.io" / "ours").mkdir(parents=True)
     assert sweep._groups(places) == [sweep.CGROUPS / f"{tree}k8s.io/ours"]
+
+
+def test_only_what_is_in_the_node_s_own_containers_is_ended(places: Places) -> None:
+    sweep.note_groups(places)
+    groups("pids/crio/crio-0a30", "pids/crio/crio-theirs")
+    for group in sweep._groups(places):
+        (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    assert sweep._inside(places, sweep._groups(places)) == []
+    (places.crio / "run" / "vfs-containers" / "0a30").mkdir(parents=True)
+    (found,) = sweep._inside(places, sweep._groups(places))
+    assert found.pid == os.getpid()
 
 
 def test_a_shim_s_socket_is_told_by_either_containerd(tmp_path: Path) -> None:
