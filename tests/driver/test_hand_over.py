@@ -65,6 +65,32 @@ def host() -> Rolling:
     return made
 
 
+def test_a_driver_of_mode_host_has_a_finalizer_from_when_a_node_is_under_way_for_it() -> None:
+    made = host()
+    assert not made.objects["GPUDriver", "main"]["metadata"].get("finalizers")
+    asks(made)
+    begin(made)
+    handed_over(made)
+    made.host = False  # it does not load
+    asks(made, None)
+    made.settle()
+    assert made.phase() == "Validating"
+    assert made.objects["GPUDriver", "main"]["metadata"]["finalizers"] == [names.FINALIZER_DRIVER]
+    made.delete_driver()
+    made.settle()
+    assert ("GPUDriver", "main") in made.objects
+    made.host = True
+    made.settle()
+    assert ("GPUDriver", "main") not in made.objects
+
+
+def test_a_driver_that_leaves_mode_host_has_a_finalizer() -> None:
+    made = host()
+    made.merge("GPUDriver", "main", {"spec": {"mode": "Auto"}})
+    made.settle()
+    assert made.objects["GPUDriver", "main"]["metadata"]["finalizers"] == [names.FINALIZER_DRIVER]
+
+
 def test_a_node_is_handed_over_with_its_driver_and_without_clients_of_it(made: Rolling) -> None:
     before = made.label()
     handed_over(made)

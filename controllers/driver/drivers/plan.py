@@ -28,7 +28,7 @@ def plan_driver(seen: ObservedDriver, now: float, *, status_in: float = 0.0) -> 
         _release(draft, seen)
         if deleting and not draft.actions and not _at_work(seen):
             return draft.build()
-    elif names.FINALIZER_DRIVER not in driver.metadata.finalizers:
+    elif names.FINALIZER_DRIVER not in driver.metadata.finalizers and _needs_finalizer(seen):
         draft.add(Apply(ref(GPUDRIVER, driver), {"metadata": {"finalizers": [names.FINALIZER_DRIVER]}}))
     resumed = driver.metadata.annotations.get(names.RESUME) == "true"
     if status_in > 0 and not resumed:
@@ -51,6 +51,11 @@ def _is_bad(seen: ObservedDriver) -> bool:
     """Whether something speaks against the revision that is wanted."""
     found = seen.results
     return found.revision == "Bad" or "Bad" in found.strata.values() or found.halted is not None
+
+
+def _needs_finalizer(seen: ObservedDriver) -> bool:
+    """Whether a node can be under way for the GPUDriver: for one of mode Host only a node that was handed over."""
+    return seen.driver.spec.mode != "Host" or _at_work(seen)
 
 
 def _release(draft: PlanBuilder, seen: ObservedDriver) -> None:
