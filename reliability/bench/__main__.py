@@ -30,7 +30,12 @@ def _parser() -> argparse.ArgumentParser:
         "--bare",
         type=command.count,
         default=1000,
-        help="nodes without a driver that join at once (default: 1000)",
+        help="nodes without a driver that join (default: 1000)",
+    )
+    parser.add_argument(
+        "--bare-batch",
+        type=command.count,
+        help="so many of them at once, the next when these are in service (default: all at once, as the budget wants)",
     )
     parser.add_argument(
         "--roll",
@@ -57,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         large_nodes=args.large,
         monitored_nodes=2 * args.nodes,
         driver_nodes=args.bare,
+        driver_batch=args.bare_batch or args.bare,
         roll_nodes=args.roll,
         roll_pools=max(1, args.roll // 50),
         takeover_nodes=args.takeover,

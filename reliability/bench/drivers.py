@@ -2,9 +2,9 @@
 
 The cluster of `make up` with the fifth process, and nodes whose hosts are bare; what a driver's pods do is played, with
 an installation of ten seconds. First single nodes join, one after another, and each is timed from its agent's first
-report. Then nodes whose driver cannot be had: none of them may be started. Then the fleet joins at once, and after it
-has come into service nothing happens for a minute. Last come two hundred GPUDrivers of mode Host, every second one of
-which matches nodes that another one has.
+report. Then nodes whose driver cannot be had: none of them may be started. Then the fleet joins, at once or in batches,
+and after it has come into service nothing happens for a minute. Last come two hundred GPUDrivers of mode Host,
+every second one of which matches nodes that another one has.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Fleet:
     """Many nodes that join at once; times in seconds."""
 
     nodes: int
+    batch: int
+    """So many joined at once."""
     took: float
     """From the first creation until all are in service."""
     at_once: int
@@ -218,14 +220,16 @@ class Bench:
 
     async def fleet(self) -> Fleet:
         """Let the fleet join, and rest."""
-        count, view = self._sizes.driver_nodes, self._view
+        count, batch, view = self._sizes.driver_nodes, self._sizes.driver_batch, self._view
         before, cpu = total(await self._subject.metrics(), WRITES), self._subject.cpu_seconds()
         self._most, began = 0, time.monotonic()
         title = f"{count} bare nodes join and come into service"
         async with show_progress(self._progress, title, view.ready, count):
-            joining = asyncio.create_task(self._join(count, "fleet", "all"))
-            await self._serving(count)
-            await joining
+            for start in range(0, count, batch):
+                more = min(batch, count - start)
+                joining = asyncio.create_task(self._join(more, f"fleet-{start}", "all"))
+                await self._serving(start + more)
+                await joining
         took, cores = time.monotonic() - began, self._subject.cpu_seconds() - cpu
         await view.until(lambda: self._current() == count, WITHIN, lambda: f"{self._current()} of {count} are told")
         await self._subject.until_idle(WITHIN)
@@ -236,6 +240,7 @@ class Bench:
         quiet = total(await self._subject.metrics(), WRITES) - written
         return Fleet(
             count,
+            batch,
             took,
             self._most,
             written - before,
@@ -287,13 +292,15 @@ def _rows(sizes: Sizes, found: Measured) -> tuple[Row, ...]:
     fleet, resolved = found.fleet, found.resolved
     large, quiet = fleet.nodes == BUDGET_NODES, f"{sizes.driver_quiet:.0f} s"
     many, served = f"  {fleet.nodes} bare nodes, install played 10 s", fleet.took
+    together = fleet.batch >= fleet.nodes
+    many += "" if together else f", {fleet.batch} at once"
 
     def memory(name: str, megabytes: float) -> Row:
         return Row(name, megabytes, "MB", 0, at_most=MEMORY, judged=large or megabytes > MEMORY)
 
     return (
         Row("drivers: first report of a bare node → Installing, the slowest", max(found.first), "s", at_most=5.0),
-        Row(f"{many}: all in service", served, "s", 1, at_most=FLEET_SECONDS, judged=large),
+        Row(f"{many}: all in service", served, "s", 1, at_most=FLEET_SECONDS, judged=large and together),
         Row("  writes of the driver's controller for a node", fleet.writes / fleet.nodes, at_most=14.0),
         Row("  nodes in Installing at once", fleet.at_once, "", 0, at_most=50.0),
         Row("  its cores meanwhile", fleet.cores),

@@ -172,7 +172,9 @@ class Sizes:
     console_quiet: float = 60.0
     """Seconds in which nothing changes, and nothing may be sent."""
     driver_nodes: int = 1000
-    """Nodes without a driver that join at once."""
+    """Nodes without a driver that join."""
+    driver_batch: int = 1000
+    """So many of them join at once, and the next when these are in service."""
     driver_first: int = 5
     """Nodes without a driver that join one after another."""
     driver_unserved: int = 10
