@@ -33,9 +33,10 @@ def _parser() -> argparse.ArgumentParser:
         help="nodes without a driver that join (default: 1000)",
     )
     parser.add_argument(
-        "--bare-batch",
+        "--batch",
         type=command.count,
-        help="so many of them at once, the next when these are in service (default: all at once, as the budget wants)",
+        default=1000,
+        help="nodes without a driver that join at once, at most; the next when these are in service (default: 1000)",
     )
     parser.add_argument(
         "--roll",
@@ -62,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         large_nodes=args.large,
         monitored_nodes=2 * args.nodes,
         driver_nodes=args.bare,
-        driver_batch=args.bare_batch or args.bare,
+        batch=args.batch,
         roll_nodes=args.roll,
         roll_pools=max(1, args.roll // 50),
         takeover_nodes=args.takeover,

@@ -102,7 +102,7 @@ class Bench:
     async def run(self) -> Found:
         """The fleet, its Deployments, and the new version."""
         sizes = self._sizes
-        await self._fleet.serve([SHAPE] * sizes.drain_nodes, rollout(sizes))
+        await self._fleet.serve([SHAPE] * sizes.drain_nodes, rollout(sizes), sizes.batch)
         apps = sizes.drain_pods // sizes.drain_replicas
         await self._deploy(apps)
         self._is_on = True

@@ -220,7 +220,8 @@ class Bench:
 
     async def fleet(self) -> Fleet:
         """Let the fleet join, and rest."""
-        count, batch, view = self._sizes.driver_nodes, self._sizes.driver_batch, self._view
+        count, view = self._sizes.driver_nodes, self._view
+        batch = min(count, self._sizes.batch)
         before, cpu = total(await self._subject.metrics(), WRITES), self._subject.cpu_seconds()
         self._most, began = 0, time.monotonic()
         title = f"{count} bare nodes join and come into service"
@@ -292,7 +293,7 @@ def _rows(sizes: Sizes, found: Measured) -> tuple[Row, ...]:
     fleet, resolved = found.fleet, found.resolved
     large, quiet = fleet.nodes == BUDGET_NODES, f"{sizes.driver_quiet:.0f} s"
     many, served = f"  {fleet.nodes} bare nodes, install played 10 s", fleet.took
-    together = fleet.batch >= fleet.nodes
+    together = fleet.batch == fleet.nodes
     many += "" if together else f", {fleet.batch} at once"
 
     def memory(name: str, megabytes: float) -> Row:

@@ -106,7 +106,7 @@ class Bench:
 
     async def run(self) -> Found:
         """All of it, one after another."""
-        await self._fleet.serve([SHAPE] * self._sizes.roll_nodes, rollout(self._sizes))
+        await self._fleet.serve([SHAPE] * self._sizes.roll_nodes, rollout(self._sizes), self._sizes.batch)
         churn = asyncio.create_task(self._churn())
         try:
             took, writes, cores = await self._roll()

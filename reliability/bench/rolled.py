@@ -94,8 +94,8 @@ class Fleet:
         condition = find(driver.status.conditions, "Halted") if driver is not None else None
         return condition is not None and condition.status == "True"
 
-    async def serve(self, shapes: Sequence[str], rollout: dict[str, Any]) -> None:
-        """Nodes come and get their driver; each belongs to a pool with all of its cards."""
+    async def serve(self, shapes: Sequence[str], rollout: dict[str, Any], batch: int) -> None:
+        """Nodes come, so many at once, and get their driver; each belongs to a pool with all of its cards."""
         self.count = len(shapes)
         target = {"nodeSelector": {"matchLabels": {GROUP: "roll"}}}
         driver = gpudriver(DRIVER, VERSION, target=target, rollout=rollout)
@@ -104,8 +104,11 @@ class Fleet:
         for place, one in enumerate(made):
             one["metadata"]["labels"][GROUP] = "roll"
             self.pool_of[one["metadata"]["name"]] = f"roll-{place % self.pools}"
-        await create_nodes(self.view.client, made)
-        await self.all_have(VERSION, f"{self.count} nodes come into service")
+        for start in range(0, self.count, batch):
+            come = made[start : start + batch]
+            await create_nodes(self.view.client, come)
+            there = start + len(come)
+            await self.all_have(VERSION, f"{there} of {self.count} nodes come into service", there)
         for number in range(self.pools):
             await self.view.client.create(GPUPOOL, gpupool(f"roll-{number}"), manager=MANAGER)
         await actors.create_namespace(self.view.client, TEAM, manager=MANAGER)

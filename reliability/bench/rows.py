@@ -171,10 +171,10 @@ class Sizes:
     """Cards that change at that pace, each once."""
     console_quiet: float = 60.0
     """Seconds in which nothing changes, and nothing may be sent."""
+    batch: int = 1000
+    """Nodes without a driver that join at once, at most; the next come when these are in service."""
     driver_nodes: int = 1000
     """Nodes without a driver that join."""
-    driver_batch: int = 1000
-    """So many of them join at once, and the next when these are in service."""
     driver_first: int = 5
     """Nodes without a driver that join one after another."""
     driver_unserved: int = 10

@@ -94,7 +94,7 @@ class Bench:
         sizes, fleet, view = self._sizes, self._fleet, self._view
         rare = max(1, sizes.strata_nodes // 10)
         usual = sizes.strata_nodes - rare
-        await fleet.serve([SHAPE] * usual + [RARE] * rare, rollout(sizes) | {"windows": closed()})
+        await fleet.serve([SHAPE] * usual + [RARE] * rare, rollout(sizes) | {"windows": closed()}, sizes.batch)
         fewer = set(list(fleet.pool_of)[usual:])
         await fleet.break_bad(sorted(fewer))
         await fleet.change(version=BAD)
