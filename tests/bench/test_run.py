@@ -57,6 +57,7 @@ TINY = Sizes(
     gangs=6,
     gang_cards=12,
     gang_kills=2,
+    batch=4,
     driver_nodes=6,
     driver_first=1,
     roll_nodes=4,

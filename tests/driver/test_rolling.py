@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from controllers.api import names
+from controllers.domain.clock import seconds
 from controllers.domain.driver.variant import revision_of
 from tests.driver.rolling import Rolling
 from tests.driver.world import LOOK, NEXT, VERSION, held_by
@@ -212,11 +214,27 @@ def test_the_look_is_taken_again_and_the_node_goes_on(made: Rolling) -> None:
     made.looks["n1"] = held_by("Xorg")
     made.take()
     made.settle()
+    assert made.phase() == "Clearing"
     made.looks["n1"] = LOOK
-    made.now += 20
+    made.now += 2.1  # the module's own pods need a moment
     made.settle()
 
     assert made.phase() == "Soaking"
+
+
+def test_who_holds_the_driver_open_for_long_is_looked_at_less_and_less_often(made: Rolling) -> None:
+    made.looks["n1"] = held_by("Xorg")
+    made.take()
+    began, looks = made.now, set[float]()
+    while made.now < began + 4 * 60:
+        made.settle()
+        assert made.phase() == "Clearing"
+        (check,) = made.checks()
+        looks.add(seconds(made.objects["Pod", check]["metadata"]["creationTimestamp"]) - began)
+        made.now += 1.0
+
+    assert sorted(looks)[:5] == [0, 2, 4, 8, 16]
+    assert {later - earlier for earlier, later in pairwise(sorted(looks)[4:])} == {15}
 
 
 def test_a_driver_that_fails_is_undone_and_the_revision_is_bad(made: Rolling) -> None:

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 CLIENT_GATES: Final = frozenset(names.deploy_label(name) for name in HOLDING_GPU_OPEN)
 POOL_LABEL: Final = names.pool_node_label("")
 LOOKING: Final = Verdict(reason="DevicesHeld", message="the pod that looks who holds the driver open has not ended")
-LOOK_AGAIN: Final = 15.0
-"""Seconds between two looks at who holds the driver open."""
+LOOK_FIRST: Final = 2.0
+LOOK_MAX: Final = 15.0
+"""Seconds between two looks at who holds the driver open: as many as the node has been cleared for, within these. Pods
+of the module that are told to go take a few seconds, and a node should not be out of service for longer than they do.
+"""
 
 
 def leave(draft: Draft, work: DriverWork) -> None:
@@ -124,7 +127,7 @@ def _looked(draft: Draft, work: DriverWork, wanted: Named) -> Verdict:
     if found == PENDING:
         return LOOKING
     if not found.good:
-        _look_again(draft, check)
+        _look_again(draft, work, check)
     return found
 
 
@@ -134,10 +137,11 @@ def clients_stay(node: Node) -> bool:
     return bool(there & CLIENT_GATES) or any(key.startswith(POOL_LABEL) for key in there)
 
 
-def _look_again(draft: Draft, check: Pod) -> None:
+def _look_again(draft: Draft, work: DriverWork, check: Pod) -> None:
     """Another pod looks, after a while."""
-    made = check.metadata.creation_timestamp
-    left = begun(made, draft.now) + LOOK_AGAIN - draft.now
+    made = begun(check.metadata.creation_timestamp, draft.now)
+    pause = min(LOOK_MAX, max(LOOK_FIRST, made - begun(work.since, draft.now)))
+    left = made + pause - draft.now
     if left > 0:
         draft.plan.requeue_within(left)
     elif check.metadata.deletion_timestamp is None:
