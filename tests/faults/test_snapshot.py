@@ -32,6 +32,15 @@ def test_a_picture_leaves_out_what_is_new_each_time_and_nothing_else() -> None:
     assert list(found) == ["GPUDevice a.status.state"]
 
 
+def test_a_run_in_which_an_hour_ends_is_as_any_other() -> None:
+    def driver(*hours: str) -> dict[str, Any]:
+        spent = [{"hour": hour, "gpuSeconds": 24} for hour in hours]
+        return {"metadata": {"name": "main"}, "status": {"spent": spent, "observedGeneration": 2}}
+
+    one, other = driver("2026-01-02T03:00:00Z"), driver("2026-01-02T03:00:00Z", "2026-01-02T04:00:00Z")
+    assert picture({("GPUDriver", "main"): one}) == picture({("GPUDriver", "main"): other})
+
+
 def test_a_daemonsets_pods_are_known_by_node() -> None:
     def pod(name: str) -> dict[str, Any]:
         meta = {"name": name, "namespace": "d8", "ownerReferences": [{"kind": "DaemonSet", "name": "plugin"}]}
