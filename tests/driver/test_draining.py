@@ -71,6 +71,17 @@ def test_when_idle_a_pod_is_waited_for_and_never_evicted(resource: str) -> None:
     assert (made.asked, made.ended) == ([], [])
 
 
+def test_a_pod_that_has_ended_and_stays_on_record_keeps_no_driver() -> None:
+    """As those of Jobs do until somebody deletes them."""
+    made = rolling("WhenIdle")
+    made.pod("train", labels={names.LABEL_POOL: "a"})
+    leave(made)
+    assert made.phase() == "Draining"
+    with made.edit("Pod", "team/train") as pod:
+        pod["status"]["phase"] = "Succeeded"
+    soaked(made)
+
+
 def test_a_pod_that_does_not_end_has_the_node_given_back() -> None:
     made = rolling("WhenIdle")
     made.pod("train")

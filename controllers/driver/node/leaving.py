@@ -153,7 +153,7 @@ def _remove(draft: Draft, work: DriverWork) -> None:
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))
     known = frozenset(user.key for user in draft.observed.users)
-    fields = f"spec.nodeName={draft.node.name},{names.TENANT_PODS}"
+    fields = f"spec.nodeName={draft.node.name},{names.TENANT_PODS},{names.PODS_NOT_ENDED}"
     draft.plan.add(Precondition(POD, known, labels=names.LABEL_POOL, fields=fields))  # a cache of pods may lag
     # What befell a card before this moment is not the next driver's doing.
     draft.write(move(work, "Removing", draft.now, baseline=baseline(draft.observed.devices)))

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.gpupool.views import ObservedPool
 
-RUNS = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector for pods that have not ended."""
-
 
 def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
     """Release these cards; the fields that a plugin wrote go with `poolRef`, in one conditional write.
@@ -46,7 +43,7 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
     # One that its DaemonSet, as it went, started late finds no list to go by, and offers nothing.
     for node in sorted({device.status.node_name or "" for device in leaving}):
         ours = f"{names.LABEL_POOL}={view.pool.name}"
-        here = f"spec.nodeName={node},{RUNS}"
+        here = f"spec.nodeName={node},{names.PODS_NOT_ENDED}"
         actions += [
             Precondition(POD, frozenset(), labels=ours, fields=here),
             *still_unbound(view.unlabelled, here),
@@ -66,7 +63,9 @@ def _expect_no_allocated_pods(node: str, devices: list[GPUDevice]) -> list[Actio
     """The pods that kubelet gave the cards to must be gone, those that went round the webhook too: no label tells."""
     pods = {(a.namespace, a.pod) for d in devices if d.status.node_name == node for a in d.status.allocations}
     return [
-        Precondition(POD, frozenset(), namespace, fields=f"metadata.name={name},spec.nodeName={node},{RUNS}")
+        Precondition(
+            POD, frozenset(), namespace, fields=f"metadata.name={name},spec.nodeName={node},{names.PODS_NOT_ENDED}"
+        )
         for namespace, name in sorted(pods)
     ]
 
