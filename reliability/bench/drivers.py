@@ -59,11 +59,11 @@ MEMORY: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Many nodes that join at once; times in seconds."""
+    """Many nodes that join, in batches; times in seconds."""
 
     nodes: int
     batch: int
-    """So many joined at once."""
+    """So many join at once."""
     took: float
     """From the first creation until all are in service."""
     at_once: int
