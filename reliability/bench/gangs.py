@@ -31,7 +31,7 @@ from reliability.bench.gpu_pool import POOL
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
-from reliability.kit.actors import create_namespace, create_pool, delete
+from reliability.kit.actors import create_namespace, create_pod, create_pool, delete
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
@@ -141,7 +141,7 @@ class _Gangs:
         """Create a pod; its gang is its name but for the last number."""
         pod = gpu_pod(name, POOL, 1)
         pod["metadata"]["annotations"] = {GANG: name.rpartition("-")[0], GANG_SIZE: str(SIZE)}
-        await self._view.client.create(POD, pod, TEAM, manager=MANAGER)
+        await create_pod(self._view.client, pod, TEAM, manager=MANAGER)
 
     def look(self) -> None:
         """Note who runs, and who is partly released."""

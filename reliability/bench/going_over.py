@@ -129,7 +129,7 @@ class Pods:
         turn, (low, high) = len(name), self._stay
         while not (self._have_moved and make is gpu_operator.pod):
             pod = f"{name}-{turn}"
-            await self._client.create(POD, make(pod), TEAM, manager=MANAGER)
+            await actors.create_pod(self._client, make(pod), TEAM, manager=MANAGER)
             with suppress(LateError):
                 await self._view.until(partial(self._up.__contains__, pod), NO_CARD, str)
             if pod in self._up:

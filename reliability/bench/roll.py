@@ -152,7 +152,7 @@ class Bench:
                 low, high = self._sizes.roll_stay
                 stays, name = low + (turn * 17) % (high - low), f"pod-{number}-{turn}"
                 body = gpu_pod(name, f"roll-{number % self._fleet.pools}", 1)
-                await self._view.client.create(POD, body, TEAM, manager=MANAGER)
+                await actors.create_pod(self._view.client, body, TEAM, manager=MANAGER)
                 self._pods += 1
                 await asyncio.sleep(stays)
                 self._ended.add(name)

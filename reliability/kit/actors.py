@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.api.conversions import LATEST
-from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
+from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, RuntimeFault
 from sim.nodes import kubelet
 from sim.nodes.manifests import node_manifests
 from sim.workload import gpupool
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from controllers.runtime.client import Client
+
+UNASKED = "failed calling webhook"
+"""What the API server says where a webhook could not be asked."""
+AGAIN = 10.0
+"""Seconds for which a pod is created again then."""
 
 
 async def configure(client: Client, settings: Mapping[str, Any], *, manager: str, enabled: bool = True) -> None:
@@ -53,6 +58,23 @@ async def create_node(
 async def create_pool(client: Client, name: str, *, manager: str, **spec: Any) -> None:
     """Create a GPUPool; raises AlreadyExists."""
     await client.create(resources.GPUPOOL, gpupool(name, **spec), manager=manager)
+
+
+async def create_pod(client: Client, pod: Mapping[str, Any], namespace: str, *, manager: str) -> None:
+    """Create a pod as a workload's controller does: again, where the webhook could not be asked.
+
+    The webhook ends a connection over which nothing was asked for a while, just as the API server may write to it.
+    """
+    deadline = time.monotonic() + AGAIN
+    while True:
+        try:
+            await client.create(resources.POD, dict(pod), namespace, manager=manager)
+        except ApiError as error:
+            if UNASKED not in error.message or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        await asyncio.sleep(0.1)
 
 
 async def delete(client: Client, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
