@@ -127,8 +127,9 @@ class LastDriverWork:
     """Its cards times the seconds for which they were out of service, over all tries."""
     out_seconds: Annotated[int, Field(ge=0)] = 0
     """Seconds for which the node was out of service in the last try."""
-    result: Literal["Good", "Failed", "RolledBack"]
-    """How it ended; RolledBack: the node has the former revision again, and this one failed there."""
+    result: Literal["Good", "Failed", "RolledBack", "Unproved"]
+    """How it ended; RolledBack: the node has the former revision again, and this one failed there. Unproved: the node
+    serves with it, and was not watched for long enough."""
     wave: Annotated[int | None, Field(ge=0)] = None
     """The wave of the rollout in which the node was begun; 0 is the canary; absent where no driver was replaced."""
     reason: Annotated[str | None, Field(max_length=63)] = None
@@ -139,3 +140,8 @@ class LastDriverWork:
     """The node's kind, as it was when the driver was chosen."""
     node_uid: Annotated[str | None, Field(max_length=63, alias="nodeUID")] = None
     """The uid of the Node: what another machine of the same name did says nothing of this one."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the revision failed there."""
+        return self.result in ("Failed", "RolledBack")

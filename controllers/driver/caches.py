@@ -101,7 +101,7 @@ def is_used(device: GPUDevice) -> bool:
 def proofs_of(inventory: GPUNodeInventory) -> tuple[str, ...]:
     """Revisions of which the node says something."""
     last = inventory.status.last_driver_work
-    if last is None or not last.stratum:
+    if last is None or not last.stratum or last.result == "Unproved":
         return ()
     return (trial_of(last.driver, last.revision),)
 

@@ -14,14 +14,26 @@ if TYPE_CHECKING:
 __all__ = [
     "Blocked",
     "Choice",
+    "Former",
     "Host",
     "Install",
     "Modules",
     "OptedOut",
     "Unknown",
     "is_adopted_as_wanted",
+    "is_missing",
     "is_wanted",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """What is left of a revision whose spec is gone, as its DaemonSet has it."""
+
+    pull_secrets: tuple[str, ...] = ()
+    """Their names."""
+    beside: tuple[tuple[str, str], ...] = ()
+    """Containers beside the driver's that have images of their own, each with its image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,8 @@ class Install:
     """What the driver is to report (`is_wanted`): a whole version, or the branch where the image is precompiled."""
     missing: tuple[str, ...] = field(default=(), compare=False)
     """Images that come before it, and that the registry does not have."""
+    former: Former | None = field(default=None, compare=False)
+    """Of a revision that was wanted before, whose spec is gone; None of the one that is wanted."""
 
     @property
     def modules(self) -> Modules:
@@ -85,6 +99,11 @@ Choice = Install | Host | OptedOut | Blocked | Unknown
 def is_wanted(wanted: str, reported: str) -> bool:
     """Whether a driver that reports this version is the one that is wanted: the same, or one of the wanted branch."""
     return reported == wanted or reported.startswith(f"{wanted}.")
+
+
+def is_missing(choice: Choice | None) -> bool:
+    """Whether nothing but an image that the registry does not have is in the way."""
+    return isinstance(choice, Blocked) and bool(choice.missing)
 
 
 def is_adopted_as_wanted(value: str | None, choice: Choice | None, reported: str) -> bool:

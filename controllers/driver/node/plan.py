@@ -21,7 +21,7 @@ from controllers.driver.node.failed import obey_retry, reconsider
 from controllers.driver.node.hand_over import asked_by, hand_over
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.removing import remove
-from controllers.driver.node.returned import stay
+from controllers.driver.node.returned import soak_again, stay
 from controllers.driver.node.states import BACK, LEAVING
 from controllers.driver.node.taint import keep_taint
 from controllers.driver.node.turn import wait_for_turn
@@ -83,7 +83,7 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         draft.write(None)
     elif work.to != target.variant.value:
         # What has not been begun takes the new target at once.
-        look_at(draft, driver, target, attempt=work.attempt + 1 if draft.observed.is_asked_again else 1)
+        look_at(draft, driver, target, attempt=_attempt(draft, work, target))
     elif work.phase == "Preflight":
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
@@ -92,6 +92,13 @@ def _at_work(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         look_at(draft, driver, target, attempt=work.attempt + 1)
     else:
         draft.plan.requeue_within(time_to_retry(work, draft.now))
+
+
+def _attempt(draft: Draft, work: DriverWork, target: Install) -> int:
+    """The number of a look for another target; one that comes next as an image is missing is of the same try."""
+    if draft.observed.is_asked_again:
+        return work.attempt + 1
+    return work.attempt if set(work.missing) & set(target.missing) else 1
 
 
 STEPS: Final[dict[Phase, Callable[[Draft, DriverWork], None]]] = {
@@ -118,6 +125,7 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
     seen, target = draft.observed, draft.observed.target
     label = draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     if label is not None and _is_served(seen, label):
+        soak_again(draft, driver, label)
         return  # it has a driver of ours; another revision comes with a roll-out
     if seen.report is None or asked_by(draft.node):
         return  # nobody knows what is there; or a person is to have the node before a driver comes onto it

@@ -17,11 +17,12 @@ from controllers.driver.node.failing import fail
 from controllers.driver.node.health import is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.states import EVIDENCE_MAX, defer_for
-from controllers.driver.node.work import ended, last_of
+from controllers.driver.node.work import ended, last_of, step, unproved
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Rollout
     from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudriver import GPUDriver
     from controllers.driver.node.draft import Draft
     from controllers.driver.views import ObservedNode
 
@@ -52,6 +53,18 @@ def stay(draft: Draft, work: DriverWork) -> None:
         if (soon := verdict_in(seen, draft.now)) is not None:
             draft.plan.requeue_within(soon)
         _go_on(draft, work)
+
+
+def soak_again(draft: Draft, driver: GPUDriver, label: str) -> None:
+    """A node in service whose soak was broken off, and whose revision is wanted again, or still: it is watched anew."""
+    seen, last = draft.observed, last_of(draft.node, draft.inventory)
+    if last is None or last.result != "Unproved" or last.revision != revision_of(label) or not in_service(seen):
+        return
+    if not isinstance(seen.choice, Install) or seen.choice.variant.revision != last.revision:
+        return
+    stratum = last.stratum or seen.stratum
+    made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=stratum)
+    draft.write(replace(made, wave=last.wave or 0, used=_is_used(seen)))
 
 
 def _go_on(draft: Draft, work: DriverWork) -> None:
@@ -88,8 +101,9 @@ def _roll_back(draft: Draft, work: DriverWork) -> None:
         made, "RolledBack", draft.now, baseline=None, retry_at=stamp(draft.now + after) if after is not None else None
     )
     last, failed = ended(made, draft.now, good=False), last_of(draft.node, draft.inventory)
-    if failed is not None and (failed.revision, failed.driver) == (last.revision, last.driver):
-        last = replace(last, at=failed.at)  # when it failed, and not when the node had its former driver again
+    has_failed = failed is not None and (failed.revision, failed.driver) == (last.revision, last.driver)
+    # When it failed there, or on others so that the node went back; not when the node had its former driver again.
+    last = replace(last, at=failed.at if failed is not None and has_failed else work.begun or last.at)
     draft.write(made, last)
     event(draft, names.EVENT_DRIVER_ROLLED_BACK, f"the former driver {reported_version(draft.observed)} serves there")
 
@@ -98,13 +112,14 @@ def _soak(draft: Draft, work: DriverWork) -> None:
     """The node serves pods; once it has for long enough, and shown what it has to, its work ends."""
     seen = draft.observed
     if seen.driver is None or seen.driver.name != work.driver or _is_superseded(seen, work):
-        draft.write(None)  # what it would prove nobody asks for any more
+        draft.write(None, unproved(work, draft.now))  # what it would prove nobody asks for any more
         return
     if (away := _away_left(seen, draft.now)) is not None:
         if away > 0:
             draft.plan.requeue_within(away)
         else:
-            draft.write(None)  # a machine that does not come back proves nothing, and keeps no other node
+            # A machine that does not come back proves nothing, and keeps no other node.
+            draft.write(None, unproved(work, draft.now, is_away=True))
         return
     used = work.used or _is_used(seen)
     left = _soak_left(seen.driver.spec.rollout, work, draft.now, used=used)

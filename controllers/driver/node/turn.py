@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.clock import begun
-from controllers.domain.driver.choice import Install
+from controllers.domain.clock import begun, stamp
+from controllers.domain.driver.choice import Install, is_missing
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.begin import look_at, preflight
 from controllers.driver.node.due import is_due, time_to_retry
 from controllers.driver.node.moves import move
-from controllers.driver.node.states import PREFLIGHT_HOLDS
+from controllers.driver.node.states import PREFLIGHT_HOLDS, retry_after
 from controllers.driver.node.work import last_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 def wait_for_turn(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
     """The next step of such a node."""
     target, label = draft.observed.target, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
-    if work.phase == "RolledBack":
-        _rolled_back(draft, work)
-    elif label is None or not serves(label, draft.node.status.node_info.kernel_version):
+    if label is None or not serves(label, draft.node.status.node_info.kernel_version):
         draft.write(None)  # its driver serves it no more: it gets one like a bare node
+    elif work.phase == "RolledBack":
+        _rolled_back(draft, work)
+    elif work.awaits_image and is_missing(draft.observed.choice):
+        _wait_for_image(draft, work)
     elif target is None or work.to != target.variant.value or label == work.to:
         draft.write(None)  # there is another target, or none
     elif work.phase == "Preflight":
@@ -40,6 +42,17 @@ def wait_for_turn(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         _try_again(draft, work, driver, target)
     else:
         _wait(draft, work)
+
+
+def _wait_for_image(draft: Draft, work: DriverWork) -> None:
+    """The registry does not have the image: the node keeps its driver, and asks again after ever longer whiles."""
+    if not draft.observed.is_asked_again:
+        _wait(draft, work)
+        return
+    after = retry_after(work.attempt + 1)
+    retry_at = stamp(draft.now + after)
+    draft.write(move(work, "Blocked", draft.now, attempt=work.attempt + 1, retry_at=retry_at))
+    draft.plan.requeue_within(after)
 
 
 def _try_again(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
@@ -81,5 +94,7 @@ def _rolled_back(draft: Draft, work: DriverWork) -> None:
 def _is_tried_again(draft: Draft, work: DriverWork) -> bool:
     """Whether a person has had the revision tried again since it failed on the node."""
     last, resumed = last_of(draft.node, draft.inventory), draft.observed.slots.resumed
-    failed = last is not None and last.revision == work.undoes and last.result != "Good"
-    return failed and last is not None and resumed is not None and last.at < resumed
+    has_failed = last is not None and last.revision == work.undoes and last.has_failed
+    # A node that goes back because the revision failed on others has not failed itself.
+    since = last.at if has_failed and last is not None else work.begun
+    return resumed is not None and since is not None and since < resumed

@@ -6,8 +6,8 @@ written since it was decided.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
 from controllers.api.driver_work import DriverWork, LastDriverWork
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
 
-Result = Literal["Good", "Failed", "RolledBack"]
 ALIASES: Final = {"from_": "from", "node_uid": "nodeUID", "boot_id": "bootID"}
 
 
@@ -100,7 +99,6 @@ def last_of(node: Node | None, inventory: GPUNodeInventory | None) -> LastDriver
 
 def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
     """How the work ended; of a node that got its former driver back, how it went with the revision that failed."""
-    failed: Result = "RolledBack" if work.undoes is not None else "Failed"
     return LastDriverWork(
         driver=work.driver,
         revision=work.undoes or revision_of(work.to or ""),
@@ -108,10 +106,19 @@ def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
         took=int(now - begun(work.begun or work.since, now)),
         gpu_seconds=work.gpu_seconds,
         out_seconds=work.out_seconds,
-        result="Good" if good else failed,
+        result="Good" if good else "RolledBack" if work.undoes is not None else "Failed",
         wave=work.wave,
         reason=None if good else work.reason,
         fault=None if good else work.fault,
         stratum=work.stratum,
         node_uid=work.node_uid,
     )
+
+
+def unproved(work: DriverWork, now: float, *, is_away: bool = False) -> LastDriverWork:
+    """The end of a work whose soak is broken off: what it would have shown of the revision nobody knows.
+
+    `is_away`: as the machine is gone, which may have been the driver's doing.
+    """
+    made = ended(work, now, good=False)
+    return replace(made, result="Unproved", reason=None, fault="Node" if is_away else None)

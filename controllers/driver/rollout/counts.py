@@ -46,7 +46,14 @@ def has_failed(facts: Facts, observed: ObservedRollout) -> bool:
     last = facts.last
     if last is None or last.driver != observed.driver.name or last.revision != observed.revision:
         return False
-    return last.result != "Good" and last.at >= (observed.since or "")
+    return last.has_failed and last.at >= (observed.since or "")
+
+
+def has_soaked(facts: Facts, revision: str) -> bool:
+    """Whether the node serves with the revision, nothing is to come of it, and its soak was not broken off."""
+    last = facts.last
+    broken_off = last is not None and last.revision == revision and last.result == "Unproved"
+    return has_revision(facts, revision) and facts.work is None and facts.in_service and not broken_off
 
 
 def is_started(candidate: Candidate, observed: ObservedRollout) -> bool:
@@ -79,7 +86,7 @@ def _count(into: Progress, candidate: Candidate, observed: ObservedRollout) -> N
     into.finished += 1
     into.failed_alone += failed and facts.last is not None and facts.last.fault == "Node"
     into.failed_alone += not failed and facts.work is None and not facts.in_service  # gone amid its soak
-    into.soaked += has and not failed and facts.work is None and facts.in_service
+    into.soaked += not failed and has_soaked(facts, observed.revision)
 
 
 @dataclass(frozen=True, slots=True)

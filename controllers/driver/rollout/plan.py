@@ -85,7 +85,8 @@ class _Draft:
     def made(self) -> RolloutPlan:
         """The plan."""
         for one in self._observed.candidates:
-            if (work := one.facts.work) is not None and work.phase == "Deferred" and work.retry_at is not None:
+            work = one.facts.work
+            if work is not None and work.phase in ("Deferred", "RolledBack") and work.retry_at is not None:
                 left = time_to_retry(work, self._now)
                 self._plan.requeue_within(left if left > 0 else RECHECK)
         if self._waiting:

@@ -14,10 +14,11 @@ from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.hand_over import asked_by
 from controllers.driver.node.health import baseline
 from controllers.driver.node.moves import take_out
-from controllers.driver.node.work import step, write_work
+from controllers.driver.node.work import step, unproved, write_work
 from controllers.driver.rollout.counts import stratum_of
 
 if TYPE_CHECKING:
+    from controllers.api.driver_work import LastDriverWork
     from controllers.api.gpudriver import GPUDriver
     from controllers.driver.rollout.observed import Candidate
     from controllers.driver.rollout.turns import Turn
@@ -33,7 +34,13 @@ def begin(turn: Turn, driver: GPUDriver, wave: int, now: float) -> Merge | None:
         made = _undo(one, driver, now)
     else:
         made = _look(one, driver, wave, now)
-    return write_work(one.facts.inventory, made) if made is not None else None
+    return write_work(one.facts.inventory, made, _broken_off(one, now)) if made is not None else None
+
+
+def _broken_off(one: Candidate, now: float) -> LastDriverWork | None:
+    """How the work of a node ends that goes back amid its soak; None for every other one."""
+    work = one.facts.work
+    return unproved(work, now) if work is not None and work.phase == "Soaking" else None
 
 
 def start(turn: Turn, wave: int, now: float) -> Merge | None:

@@ -62,6 +62,30 @@ def test_no_more_are_out_than_may_be(six: RolledOut) -> None:
     assert {six.version(name) for name in six.nodes()} == {NEXT}
 
 
+def test_a_version_that_is_not_in_the_registry_is_asked_for_ever_more_seldom_and_nobody_loses_a_driver(
+    six: RolledOut,
+) -> None:
+    six.absent = NEXT
+    six.retarget(NEXT)
+    tries = []
+    for _ in range(5):
+        six.settle()
+        work = six.work("n0") or {}
+        assert (work["phase"], work["reason"]) == ("Blocked", "ImageMissing")
+        tries.append(work["attempt"])
+        six.now += 1801
+    assert tries == [1, 2, 3, 4, 5]
+    assert six.told("Blocked") == ("True", "ImageMissing")
+    assert {six.version(name) for name in six.nodes()} == {VERSION}
+    six.settle()
+    six.absent = ""
+    six.now += 1
+    six.merge("Node", "n0", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    passing(six)
+    assert names.DRIVER_RETRY not in six.objects["Node", "n0"]["metadata"]["annotations"]
+    assert {six.version(name) for name in six.nodes()} == {NEXT}
+
+
 def test_a_bad_version_hits_its_canary_alone_which_goes_back(six: RolledOut) -> None:
     six.breaks[NEXT] = BAD
     six.retarget(NEXT)
