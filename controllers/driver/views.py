@@ -108,7 +108,7 @@ class ObservedNode:
     is_asked_again: bool = False
     """Whether the node, which waits for an image that was missing, asks for it again."""
     used: bool = False
-    """Whether a card of the node is published, or allocated to somebody."""
+    """Whether pods may use the driver that is loaded: a card is published, or somebody has one."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
     labelled_version: str | None = None

@@ -82,6 +82,45 @@ def test_a_pod_that_has_ended_and_stays_on_record_keeps_no_driver() -> None:
     soaked(made)
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"])
+def test_a_driver_that_failed_does_not_go_from_under_a_pod_that_has_a_card_of_others(resource: str) -> None:
+    """Which no card of the module's tells; the node was out of service already."""
+    made = rolling("WhenIdle")
+    leave(made)
+    assert made.phase() == "Soaking"
+    made.pod("train", resource=resource)
+    made.unfit.add(NEXT)
+    made.outside()
+    assert not made.in_service("n1")
+    made.card("n1", {"fault": "CriticalXid"})
+    made.settle()
+
+    assert ((made.work() or {})["undoes"], made.phase()) != (None, "Removing")
+    assert (made.phase(), version(made)) == ("Queued", NEXT)
+    made.finish("train")
+    made.take()
+    made.settle()
+    assert (made.phase(), version(made)) == ("RolledBack", VERSION)
+
+
+def test_a_pod_that_comes_as_the_driver_is_about_to_go_keeps_it() -> None:
+    made = rolling("WhenIdle")
+    made.take()
+    until(made, "Clearing")
+    for _ in range(20):
+        made.outside()
+        made.reconcile("GPUNodeInventory", "n1", stop_after=1)
+        if made.phase() == "Removing":
+            break
+    before = made.label()
+    assert (made.phase(), version(made)) == ("Removing", VERSION)
+    made.pod("train", resource="nvidia.com/gpu")
+    made.settle()
+
+    assert made.label() == before
+    assert made.in_service("n1")
+
+
 def test_a_pod_that_does_not_end_has_the_node_given_back() -> None:
     made = rolling("WhenIdle")
     made.pod("train")

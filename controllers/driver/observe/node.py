@@ -35,6 +35,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
     checks = tuple(pod for pod in pods if pod.metadata.daemonset is None)
     if node is None or inventory is None:
         return ObservedNode(name, node, inventory, checks=checks)
+    report, users, devices = sources.decisions.report(node), users_on(caches, name), caches.devices.by(BY_NODE, name)
     driver = sources.driver_of(name)
     found = sources.decided(name, driver) if driver is not None else None
     choice = found.choice if found is not None else None
@@ -54,7 +55,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         name=name,
         node=node,
         inventory=inventory,
-        report=sources.decisions.report(node),
+        report=report,
         driver=driver,
         choice=choice,
         target=target,
@@ -65,8 +66,8 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         driver_pods=(*(pod for pod in pods if pod.metadata.daemonset is not None), *((adopted,) if adopted else ())),
         adopted=adopted,
         lost_adopted=adopted is None and bool(given),
-        devices=tuple(caches.devices.by(BY_NODE, name)),
-        users=users_on(caches, name),
+        devices=tuple(devices),
+        users=users,
         refusals=sources.refusals,
         way_back=back,
         recalled=recalled(sources, driver, node, work, target),
@@ -74,7 +75,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         slots=slots_of(sources, name, driver, target, found) if driver and target and found else Slots(),
         stratum=found.stratum if found is not None else "",
         is_asked_again=work is not None and sources.missing.is_asked_again(node, work, sources.clock()),
-        used=any(is_used(one) for one in caches.devices.by(BY_NODE, name)),
+        used=any(map(is_used, devices)) or bool(users and (report is None or report.driver_version)),
         wanted_version=version_of(sources, work, work.to if work is not None else None, target),
         labelled_version=version_of(sources, work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
     )
