@@ -1,8 +1,8 @@
 """The writes of one variant: its DaemonSet kept as it was built, and taken away once no node needs it. Pure.
 
-A variant's template never changes, but for the image of our own init container: with update strategy OnDelete that
-restarts nothing. An edit by hand is undone where the variant can still be built as it was. On which nodes its pods run,
-and that no change ends them, is put right in any case.
+A variant's template never changes, but for the image of our own init container and the cluster's proxies: with update
+strategy OnDelete that restarts nothing. An edit by hand is undone where the variant can still be built as it was. On
+which nodes its pods run, and that no change ends them, is put right in any case.
 """
 
 from __future__ import annotations

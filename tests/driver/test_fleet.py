@@ -192,6 +192,49 @@ def test_nodes_with_another_revision_are_left_alone_and_new_ones_get_the_last_go
     assert made.told("Ready") == ("False", "NodesOutdated")
 
 
+def test_a_new_node_gets_the_last_good_driver_as_that_was_and_not_as_the_next_is_to_be(made: Cluster) -> None:
+    made.merge("GPUDriver", "main", {"spec": {"image": {"pullSecrets": ["then"]}}})
+    made.settle()
+    gds = {"enabled": True, "image": "registry/nvidia-fs", "version": "no-such"}
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "gds": gds, "image": {"pullSecrets": ["now"]}}})
+    made.absent = "no-such"
+    made.node("new")
+    made.reconcile("GPUNodeInventory", "new")
+    (check,) = [pod for (kind, _), pod in made.objects.items() if kind == "Pod" and pod["spec"]["nodeName"] == "new"]
+    made.settle()
+
+    assert [one["name"] for one in check["spec"]["containers"]] == ["image", "look"]
+    assert check["spec"]["imagePullSecrets"][0] == {"name": "then"}
+    assert (made.phase("new"), made.last("new")) == (None, "Good")
+    assert made.label("new") == made.label("n1")
+
+
+def test_a_new_node_gets_what_is_wanted_where_the_last_good_image_is_gone(made: Cluster) -> None:
+    made.settle()
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.absent = VERSION
+    made.node("new")
+    made.settle()
+
+    assert (made.phase("new"), made.last("new")) == (None, "Good")
+    assert made.label("new") != made.label("n1")
+
+
+def test_a_node_for_which_neither_driver_is_there_asks_ever_more_seldom(made: Cluster) -> None:
+    made.settle()
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.absent = "ubuntu24.04"
+    made.node("new")
+    tries = []
+    for _ in range(6):
+        made.settle()
+        work = made.work("new") or {}
+        assert (work["phase"], work["reason"]) == ("Blocked", "ImageMissing")
+        tries.append(work["attempt"])
+        made.now += 1801
+    assert tries == [1, 2, 3, 4, 5, 6]
+
+
 def test_what_has_not_been_begun_takes_the_new_target_at_once(made: Cluster) -> None:
     made.breaks = dict.fromkeys(NODES, "hangs")
     for _ in range(6):

@@ -100,7 +100,7 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     if check is None:
         make_check(draft)
     # The module's own pods hold a driver of the module's open even where it failed, and leave it before it is replaced.
-    serves = work.wave is not None or work.from_ is not None
+    serves = names.DRIVER_VARIANT in draft.node.metadata.labels or work.from_ is not None
     found = look.PENDING
     if check is not None:
         found = look.verdict(check, target, driver.spec, draft.node.name, serves=serves)

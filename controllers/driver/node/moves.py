@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.domain.clock import begun, stamp
-from controllers.domain.driver.variant import is_for_any_kernel
 from controllers.driver.node.states import limit_of
 
 if TYPE_CHECKING:
@@ -14,9 +13,10 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import Baseline, DriverWork, Phase
 
 
-def move(work: DriverWork, phase: Phase, now: float, *, drain: Drain | None = None, **changes: Any) -> DriverWork:
-    """The work in its next phase. `drain`: how long Draining may last, in seconds."""
-    compiled = work.to is None or is_for_any_kernel(work.to)
+def move(
+    work: DriverWork, phase: Phase, now: float, *, drain: Drain | None = None, compiled: bool = True, **changes: Any
+) -> DriverWork:
+    """The work in its next phase. `drain`: how long Draining may last; `compiled`: as of `limit_of`."""
     limit = limit_of(phase, compiled=compiled)
     if phase == "Draining" and drain is not None:
         limit = drain.wait_for + drain.timeout

@@ -33,7 +33,9 @@ def remove(draft: Draft, work: DriverWork) -> None:
         evict_adopted(draft)
         _wait(draft, work)
     else:
-        draft.write(move(work, "Installing", draft.now))
+        target = seen.target
+        compiled = target is None or target.variant.value != work.to or target.mode == "Compiled"
+        draft.write(move(work, "Installing", draft.now, compiled=compiled))
         set_label(draft, work.to)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -29,7 +30,10 @@ def target_of(sources: Sources, name: str, driver: GPUDriver, found: Decision) -
         return choice
     node = sources.caches.nodes.get(name)
     kernel = node.status.node_info.kernel_version if node is not None else ""
-    return last_good(sources, driver, choice, found.stratum, kernel, but=choice.variant.revision) or choice
+    good = last_good(sources, driver, choice, found.stratum, kernel, but=choice.variant.revision)
+    if good is not None and good.image in found.missing:
+        return replace(choice, missing=(*choice.missing, good.image))  # nobody gets that one any more
+    return good or choice
 
 
 def bounded_target(sources: Sources, target: Install) -> Install | Blocked:

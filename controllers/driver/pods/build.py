@@ -17,15 +17,15 @@ from controllers.api import names
 from controllers.components.daemonset import ON_EVERY_NODE, module_labels
 from controllers.components.podspec import env
 from controllers.driver.pods import agent, containers, environment, host, mounted
-from controllers.driver.pods.container_names import IMAGE, image_of
+from controllers.driver.pods.container_names import IMAGE
 from controllers.driver.pods.inputs import NO_FILES, Files, Inputs, script
-from controllers.driver.pods.sidecars import sidecars
+from controllers.driver.pods.sidecars import check_images
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
     from controllers.api.gpudriver import GPUDriver, Proxy
     from controllers.components.podspec import Json
-    from controllers.domain.driver.choice import Install
+    from controllers.domain.driver.choice import Former, Install
 
 COMPONENT: Final = "driver"
 CHECK_COMPONENT: Final = "driver-check"
@@ -58,8 +58,9 @@ def daemonset(
     """
     given = Inputs(driver, choice, agent_image, files, cluster_proxy, reboot_sentinel)
     spec = _daemonset_spec(given)
-    # Another version of the module has another image of our own, and is no other DaemonSet for that.
-    digest = spec_hash(_daemonset_spec(replace(given, agent_image="")))
+    # Another version of the module has another image of our own, and the cluster may get other proxies: it is no other
+    # DaemonSet for that, and follows.
+    digest = spec_hash(_daemonset_spec(replace(given, agent_image="", cluster_proxy=None)))
     return {
         "metadata": {"labels": spec["template"]["metadata"]["labels"], "annotations": {names.SPEC_HASH: digest}},
         "spec": spec,
@@ -167,9 +168,10 @@ def _labels(given: Inputs, component: str) -> dict[str, str]:
     )
 
 
-def _common(driver: GPUDriver) -> Json:
+def _common(driver: GPUDriver, former: Former | None = None) -> Json:
     # By name, since those of a ServiceAccount count only for pods that name none. One that is not there is passed over.
-    secrets = [{"name": name} for name in (*driver.spec.image.pull_secrets, names.REGISTRY_SECRET)]
+    named = former.pull_secrets if former is not None else driver.spec.image.pull_secrets
+    secrets = [{"name": name} for name in dict.fromkeys((*named, names.REGISTRY_SECRET))]
     made: Json = ON_EVERY_NODE | {"hostPID": True, "automountServiceAccountToken": False}
     return made | {"imagePullSecrets": secrets}
 
@@ -188,11 +190,12 @@ def _pod(given: Inputs) -> Json:
 
 
 def _check(given: Inputs) -> Json:
-    build = given.compiled
+    if given.choice.former is not None:
+        return _check_former(given, given.choice.former)
     image: Json = (
         _pulled(given, IMAGE, given.choice.image)
         | {
-            "command": ["bash", "-c", script("repository")] if build else ["true"],
+            "command": ["bash", "-c", script("repository")] if given.compiled else ["true"],
             "env": [
                 *env({names.VISIBLE_DEVICES: names.NO_DEVICES} | environment.proxies(given.proxy)),
                 *_licence(given),
@@ -201,15 +204,29 @@ def _check(given: Inputs) -> Json:
         }
         | environment.secret(given)
     )
-    beside = [_pulled(given, image_of(one.name), one.image) for one in sidecars(given.driver.spec, given.choice)]
     return (
         _common(given.driver)
         | _ENDS
         | {
-            "containers": [image, *beside, agent.look(given.agent_image)],
+            "containers": [image, *_beside(given), agent.look(given.agent_image)],
             "volumes": [*host.volumes("host", "sys", "os-release"), *mounted.build_volumes(given)],
         }
     )
+
+
+def _check_former(given: Inputs, former: Former) -> Json:
+    """The look for a driver of a former revision: its images are asked for as its DaemonSet does.
+
+    It was compiled on nodes of this kind before, so that headers and repositories are not asked about.
+    """
+    containers = [_pulled(given, IMAGE, given.choice.image), *_beside(given), agent.look(given.agent_image)]
+    return _common(given.driver, former) | _ENDS | {"containers": containers, "volumes": host.volumes("host", "sys")}
+
+
+def _beside(given: Inputs) -> list[Json]:
+    """One more container for the image of each module beside the driver."""
+    images = check_images(given.driver.spec, given.choice)
+    return [_pulled(given, name, image) for name, image in images.items() if name != IMAGE]
 
 
 def _pulled(given: Inputs, name: str, image: str) -> Json:

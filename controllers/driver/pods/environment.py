@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.components.podspec import env, from_field
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from controllers.api.gpudriver import Proxy
     from controllers.components.podspec import Json
     from controllers.driver.pods.inputs import Inputs
+
+MODE: Final = "DRIVER_MODE"
+"""The variable that tells the scripts beside NVIDIA's program how the modules come about."""
 
 
 def of_driver(given: Inputs) -> list[Json]:
@@ -21,7 +24,7 @@ def of_driver(given: Inputs) -> list[Json]:
         names.VISIBLE_DEVICES: names.NO_DEVICES,
         "DRIVER_CONFIG_DIGEST": given.choice.variant.value,
         # For the scripts beside NVIDIA's program.
-        "DRIVER_MODE": given.choice.mode,
+        MODE: given.choice.mode,
         "KERNEL_MODULE_TYPE": given.choice.modules.lower(),
     }
     if given.choice.modules == "Open":

@@ -36,5 +36,10 @@ def sidecars(spec: GPUDriverSpec, choice: Install) -> tuple[Beside, ...]:
 
 
 def check_images(spec: GPUDriverSpec, choice: Install) -> dict[str, str]:
-    """Images of all containers of the driver's pod but the agent's, by the container that has them in a check pod."""
-    return {IMAGE: choice.image} | {image_of(one.name): one.image for one in sidecars(spec, choice)}
+    """Images of all containers of the driver's pod but the agent's, by the container that has them in a check pod.
+
+    Of a former revision its DaemonSet says which there are.
+    """
+    made = ((one.name, one.image) for one in sidecars(spec, choice))
+    beside = choice.former.beside if choice.former is not None else made
+    return {IMAGE: choice.image} | {image_of(name): image for name, image in beside}
