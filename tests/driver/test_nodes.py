@@ -513,7 +513,7 @@ def test_a_driver_that_is_too_old_for_the_cards_speaks_against_the_revision(made
     assert (work["phase"], work["fault"]) == ("Failed", "Revision")
 
 
-@pytest.mark.parametrize("who", ["DriverWork", "Driver", "agent"])
+@pytest.mark.parametrize("who", ["DriverWork", "Driver", "agent", "Node", "Agent", "Toolkit", "Component"])
 def test_a_node_that_nobody_checks_does_not_speak_against_the_revision(made: Cluster, who: str) -> None:
     made.breaks["n1"] = "unfit"
     made.settle()
@@ -683,3 +683,51 @@ def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_ano
     assert made.phase() != "Blocked"
     assert made.label() != before
     assert conditions.holds(made.objects["GPUNodeInventory", "n1"], "ReadyForPooling")
+
+
+def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_is_tried_again() -> None:
+    made = Cluster()
+    made.node()
+    made.breaks[VERSION] = "unfit"
+    made.driver()
+    made.settle()
+    made.now += 16 * 60
+    made.settle()
+    assert made.phase() == "Failed"
+    made.looks["n1"] = held_by("nv-hostengine")
+    made.merge("Node", "n1", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
+    made.settle()
+
+    assert made.phase() == "Validating"
+    made.breaks.clear()
+    made.settle()
+    assert (made.phase(), made.last()) == (None, "Good")
+
+
+def test_a_node_that_is_out_of_service_with_the_driver_that_is_wanted_does_not_count_as_ready(made: Cluster) -> None:
+    made.settle()
+    assert made.told("Ready") == ("True", "AllNodesReady")
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        conditions.put(inventory, condition("ReadyForPooling", False))
+    made.reconcile("GPUDriver", "main")
+
+    assert made.told("Ready") == ("False", "NodesOutOfService")
+    assert made.status()["counts"]["current"] == 0
+    made.settle()
+    assert made.told("Ready") == ("True", "AllNodesReady")
+
+
+def test_a_node_that_serves_with_another_version_than_was_asked_for_gets_the_next(made: Cluster) -> None:
+    """The image of an override has another driver in it."""
+    image = "registry/driver:570.1.1-ubuntu24.04"
+    made.merge("GPUDriver", "main", {"spec": {"image": {"overrides": [{"system": "ubuntu24.04", "image": image}]}}})
+    made.settle()
+    made.now += 121
+    made.settle()
+    assert (made.phase(), (made.work() or {})["reason"]) == ("Failed", "OtherVersion")
+    assert conditions.holds(made.objects["GPUNodeInventory", "n1"], "ReadyForPooling")
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT, "image": None}})
+    made.reconcile("GPUNodeInventory", "n1")
+
+    assert made.phase() is None, "its roll-out begins it"
+    assert made.last() == "Failed"

@@ -34,6 +34,13 @@ READY: Final = (
     ),
     Row(
         "Ready",
+        "False",
+        "NodesOutOfService",
+        "nodes have the driver that is wanted, and are not ready for pooling",
+        "see condition `ReadyForPooling` of their GPUNodeInventories: `kubectl get gpunode`",
+    ),
+    Row(
+        "Ready",
         "Unknown",
         "NoNodes",
         "no node with cards is the driver's: none matches `spec.target`, or others have those that do",

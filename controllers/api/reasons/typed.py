@@ -181,6 +181,7 @@ Reason = Literal[
     "NodesAtWork",
     "NodesBlocked",
     "NodesFailed",
+    "NodesOutOfService",
     "NodesOutdated",
     "None",
     "NotIgnored",

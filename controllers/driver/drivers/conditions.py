@@ -78,12 +78,14 @@ def _ready(about: About) -> Finding:
         return Finding(False, "BeingDeleted", f"{_nodes(total)} still under way; what is loaded stays")
     if total == 0:
         return Finding(None, "NoNodes", "no node with cards is this driver's")
-    served = words["Current"] + words["Host"] + words["OptedOut"]
+    away = sum(place.word == "Current" and not place.in_service for place in about.places)
+    served = words["Current"] - away + words["Host"] + words["OptedOut"]
     found: tuple[tuple[int, Reason, str], ...] = (
         (sum(words[word] for word in TROUBLE), "NodesFailed", "failed"),
         (words["Blocked"], "NodesBlocked", "cannot get it"),
         (sum(words[word] for word in BUSY), "NodesAtWork", "without it yet"),
         (words["Outdated"] + words["Deferred"], "NodesOutdated", "with another revision"),
+        (away, "NodesOutOfService", "out of service with it"),
     )
     said = ", ".join(f"{number} {what}" for number, _, what in found if number)
     reason = next((word for number, word, _ in found if number), None)

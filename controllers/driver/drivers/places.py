@@ -39,6 +39,8 @@ class Place:
     since: str | None = None
     is_waiting: bool = False
     """Whether nothing is done to it now."""
+    in_service: bool = True
+    """Of a node that has what is wanted: whether it is ready for pooling."""
 
 
 def place_of(member: Member, seen: ObservedDriver) -> Place | None:
@@ -84,7 +86,8 @@ def _labelled(member: Member, label: str, seen: ObservedDriver) -> Place:
         return Place(member.name, "Outdated", reason, since=since, is_waiting=True)
     current = revision_of(label) == seen.revision and serves(label, member.kernel)
     current = current or is_adopted_as_wanted(label, member.choice, member.version)
-    return Place(member.name, "Current" if current else "Outdated", since=since)
+    word: Word = "Current" if current else "Outdated"
+    return Place(member.name, word, since=since, in_service=member.in_service)
 
 
 def _is_old(last: LastDriverWork, seen: ObservedDriver) -> bool:

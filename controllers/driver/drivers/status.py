@@ -151,7 +151,7 @@ def _counts(places: tuple[Place, ...]) -> DriverCounts:
     words: Counter[str] = Counter(place.word for place in places)
     return DriverCounts(
         nodes=len(places),
-        current=words["Current"],
+        current=sum(place.word == "Current" and place.in_service for place in places),
         outdated=words["Outdated"] + words["Deferred"],
         host=words["Host"],
         busy=sum(words[word] for word in BUSY),

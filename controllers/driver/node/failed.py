@@ -33,6 +33,8 @@ def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         _try_again(draft, work)
     elif outcome(seen.pod).serves and is_done(seen):
         _recover(draft, work)
+    elif target is not None and in_service(seen) and revision_of(work.to or "") != target.variant.revision:
+        draft.write(None)  # it serves with another version than was wanted: the next comes with a roll-out
     elif target is not None and not in_service(seen) and _is_new(draft, work, target):
         look_at(draft, driver, target, attempt=work.attempt + 1)
 

@@ -47,6 +47,9 @@ SILENT: Final[dict[Stage, Reason]] = {
 }
 """By what keeps a node out of service that had come back into it; that its kubelet or its agent is away is not the
 driver's doing."""
+NODES_OWN: Final[frozenset[Stage]] = frozenset(("Node", "Agent", "Toolkit", "Component"))
+"""Stages that say nothing of the driver: a kubelet, an agent, a toolkit or a pod of the module may be away, or not come
+up, for reasons of its own."""
 SILENT_MAX: Final = 300.0
 """Seconds for which a node may be out of service so."""
 VERSION_KNOWN: Final = 120.0
@@ -162,6 +165,5 @@ def _silent(seen: ObservedNode, now: float) -> tuple[Outcome, float] | None:
     if reason is None or recorded.last_run is None or not outcome(seen.pod).serves:
         return None
     message = f"the node left service with the new driver: ReadyForPooling says {said.reason}: {said.message}"
-    # A pod of the module that does not come up may have reasons of its own.
-    found = Outcome(reason=reason, message=message, fault="node" if recorded.stage == "Component" else "revision")
+    found = Outcome(reason=reason, message=message, fault="node" if recorded.stage in NODES_OWN else "revision")
     return found, begun(recorded.last_run, now) + SILENT_MAX - now

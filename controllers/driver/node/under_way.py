@@ -20,7 +20,7 @@ from controllers.driver.node.draft import (
     time_left,
 )
 from controllers.driver.node.failing import fail
-from controllers.driver.node.health import other_version, verdict, verdict_in
+from controllers.driver.node.health import NODES_OWN, other_version, verdict, verdict_in
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.returned import come_back
 from controllers.driver.node.states import STATES, limit_of
@@ -28,6 +28,7 @@ from controllers.driver.node.work import ended
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
+    from controllers.api.gpunodeinventory import Stage
     from controllers.driver.node.draft import Draft
     from controllers.driver.views import ObservedNode
 
@@ -132,13 +133,18 @@ def _not_validated(seen: ObservedNode) -> Outcome:
         who = "its agent reports, and gpu-bootstrap-controller runs"
         message = f"the driver's pod is ready, and nobody has checked the node since: see whether {who}"
         return Outcome(reason="ValidationTimeout", message=message, fault="node")
-    told = f"ReadyForPooling says {said.reason}: {said.message}"
-    return Outcome(reason="ValidationTimeout", message=f"the driver's pod is ready, and the node is not: {told}")
+    message = f"the driver's pod is ready, and the node is not: ReadyForPooling says {said.reason}: {said.message}"
+    return Outcome(reason="ValidationTimeout", message=message, fault="node" if _stage(seen) in NODES_OWN else None)
+
+
+def _stage(seen: ObservedNode) -> Stage | None:
+    """How far the node's own checks have come."""
+    status = seen.inventory.status if seen.inventory is not None else None
+    return status.bootstrap.stage if status is not None and status.bootstrap is not None else None
 
 
 def _is_unjudged(seen: ObservedNode) -> bool:
     """Whether the node's checks have not looked at its driver yet: they wait for it, and have not found it too old."""
-    status = seen.inventory.status if seen.inventory is not None else None
-    stage = status.bootstrap.stage if status is not None and status.bootstrap is not None else None
-    too_old = status is not None and is_true(status.conditions, DRIVER_OUTDATED)
+    stage = _stage(seen)
+    too_old = seen.inventory is not None and is_true(seen.inventory.status.conditions, DRIVER_OUTDATED)
     return stage == "DriverWork" or (stage == "Driver" and not too_old)
