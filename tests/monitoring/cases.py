@@ -254,6 +254,13 @@ CASES = [
         for phase in ("Draining", "Deferred")
     ),
     Case(
+        "GPUDriverRolledBack",
+        driver_work("", "RolledBack", 1) | driver("Halted", 0),
+        {"driver": "d"},
+        driver_work("", "RolledBack", 1) | driver("Halted", 1),
+        at="80m",
+    ),
+    Case(
         "GPUNodeHandedOver",
         driver_work("_oldest_seconds", "HandedOver", 7300),
         {"driver": "d"},
