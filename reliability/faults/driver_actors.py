@@ -140,6 +140,15 @@ class DriverActors(Actors):
 
         await self.until(there, lambda: (told(), self._view.unready()))
 
+    async def none_works(self, phase: str) -> None:
+        """No node is in that phase of what is done to it."""
+
+        def there() -> list[str]:
+            works = ((one.name, one.status.driver_work) for one in self._view.inventories)
+            return [name for name, work in works if work is not None and work.phase == phase]
+
+        await self.until(lambda: not there(), lambda: (phase, there()))
+
     async def installed(self, driver: str, current: int) -> None:
         """A GPUDriver counts so many nodes that have what it wants, and all of its nodes."""
 

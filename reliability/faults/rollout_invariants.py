@@ -1,8 +1,9 @@
 """What must hold of nodes whose driver is replaced, checked on every revision. Pure.
 
 No more nodes are out of service for a driver's sake than its budget says, in any group; nobody is begun with a revision
-that is known to be bad, or while nothing may be begun; nobody gets a card of a node that is leaving service; and the
-fuse of unplanned outages is not used up by planned ones. Pods are asked to leave only where they have to.
+that is known to be bad, in a wave with one that is not proved, or while nothing may be begun; nobody gets a card of a
+node that is leaving service; and the fuse of unplanned outages is not used up by planned ones. Pods are asked to leave
+only where they have to.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ OUT: Final = frozenset(
 """Phases of work for which the node is out of service."""
 EMPTIED: Final = frozenset(("Draining", "Clearing", "Removing", "Installing", "HandedOver"))
 """Phases in which a node's cards are offered by nobody."""
+INVENTORY: Final = "GPUNodeInventory"
 READY: Final = "ReadyForPooling"
 
 
@@ -46,7 +48,7 @@ class RolloutInvariants:
             self._note(name, {} if gone else revision.object, revision.at)
         if gone:
             return []
-        if kind == "GPUNodeInventory":
+        if kind == INVENTORY:
             return self._start(state, revision)
         if kind == "GPUDevice":
             return _reserved(state, revision)
@@ -65,7 +67,7 @@ class RolloutInvariants:
         if not _is_out(now) or _is_out(_work(state.get(revision.key, {}))):
             return []
         after = {**state, revision.key: revision.object}
-        return [*_budgets(after, name, now), *self._against(now, revision.at)]
+        return [*_budgets(after, name, now), *self._against(now, revision.at), *_unproved(state, now)]
 
     def _against(self, work: Mapping[str, Any], at: float) -> Iterator[str]:
         """Why it should not have been."""
@@ -77,6 +79,20 @@ class RolloutInvariants:
             since = self._stopped.get(key)
             if since is not None and at - since > self.slack:
                 yield f"it is taken out of service, {' '.join(filter(None, key))} for {at - since:.1f} s"
+
+
+def _unproved(state: Objects, work: Mapping[str, Any]) -> Iterator[str]:
+    """A node is begun in a wave after the canary although no node has shown the revision to be good."""
+    wanted = revision_of(work.get("to"))
+    if not work.get("wave") or work.get("undoes") or work.get("handOver"):
+        return
+    ended = (obj.get("status", {}).get("lastDriverWork") or {} for (kind, _), obj in state.items() if kind == INVENTORY)
+    shown = any((one.get("revision"), one.get("result")) == (wanted, "Good") for one in ended)
+    driver = state.get(("GPUDriver", work["driver"]), {}).get("status", {})
+    known = (one for one in driver.get("revisions", ()) if one["hash"] == wanted)
+    told = any(stratum["result"] == "Good" for one in known for stratum in one.get("strata", ()))
+    if not (shown or told):
+        yield f"it is taken out of service in wave {work['wave']}, and revision {wanted} is proved on no node"
 
 
 def _stops(name: str, driver: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -146,9 +162,7 @@ def _fuse(state: Objects, revision: Revision) -> Found:
     works = _works(state)
     planned = {node for node, work in works.items() if _is_out(work)}
     others = {
-        name
-        for (kind, name), obj in state.items()
-        if kind == "GPUNodeInventory" and name not in planned and not _is_ready(obj)
+        name for (kind, name), obj in state.items() if kind == INVENTORY and name not in planned and not _is_ready(obj)
     }
     if planned and not others - {about.get("name")}:
         return [f"node {about.get('name')} is kept in service while {sorted(planned)} alone are out of it, by plan"]
@@ -166,7 +180,7 @@ def _work(inventory: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _works(state: Objects) -> dict[str, Mapping[str, Any]]:
-    return {name: work for (kind, name), obj in state.items() if kind == "GPUNodeInventory" and (work := _work(obj))}
+    return {name: work for (kind, name), obj in state.items() if kind == INVENTORY and (work := _work(obj))}
 
 
 def _is_out(work: Mapping[str, Any]) -> bool:

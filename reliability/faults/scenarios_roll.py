@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from reliability.faults.driver_actors import CARDS
-from reliability.faults.scenarios_driver import DRIVER, FIRST, NEWER, SECOND, WANTED
+from reliability.faults.scenarios_driver import DRIVER, FIRST, NEWER, ROLLOUT, SECOND, WANTED
 
 if TYPE_CHECKING:
     from reliability.faults.driver_actors import DriverActors
 
-ROLLOUT: Final[dict[str, Any]] = {
-    "canary": {"soak": "1s", "evidence": "None"},
-    "waveSoak": "1s",
-    "waves": [100],
-    "maxUnavailable": {"nodes": "1", "perPool": "1", "cards": 4},
-}
-"""One node after another, and none of them for long."""
 DRAIN: Final[dict[str, Any]] = {
     "strategy": "Drain",
     "drain": {"waitFor": "1s", "timeout": "10m", "bare": "Evict"},
@@ -50,17 +43,30 @@ async def used(actors: DriverActors, *nodes: str) -> list[str]:
 
 
 async def roll(actors: DriverActors) -> None:
-    """A new version comes onto the idle node, and onto the other one once its pod has ended."""
+    """A new version comes onto the idle node, and onto the other one once its pod has ended, which stays on record."""
     await served(actors)
     pods = await used(actors, FIRST)
     await actors.version(DRIVER, NEWER)
     await actors.serves(SECOND, NEWER)
     await actors.works(FIRST, "Draining", "PodsRemain")
     await actors.runs(*pods)
-    await actors.delete_pods(*pods)
+    await actors.end_pods(*pods)
     await actors.serves(FIRST, NEWER)
     await actors.installed(DRIVER, 2)
     await actors.offered(POOL, 1)
+
+
+async def second_thoughts(actors: DriverActors) -> None:
+    """A new version is taken back while the first node soaks, and wanted again: it is proved before it rolls on."""
+    await served(actors, canary={"soak": "5s", "evidence": "None"})
+    await actors.version(DRIVER, NEWER)
+    await actors.one_works("Soaking")
+    await actors.version(DRIVER, WANTED)
+    await actors.none_works("Soaking")
+    await actors.version(DRIVER, NEWER)
+    for node in (FIRST, SECOND):
+        await actors.serves(node, NEWER)
+    await actors.installed(DRIVER, 2)
 
 
 async def bad(actors: DriverActors) -> None:

@@ -81,6 +81,7 @@ WORKLOADS = {
         Workload("driver-retarget", scenarios_driver.retarget),
         Workload("driver-delete", scenarios_driver.delete),
         Workload("driver-roll", scenarios_roll.roll),
+        Workload("driver-second-thoughts", scenarios_roll.second_thoughts, BARE, luck=(FIRST_OF_ITS_KIND,)),
         Workload("driver-bad", scenarios_roll.bad, BARE),
         Workload("driver-drain", scenarios_roll.drain, (*PODS, *BARE)),
         Workload("driver-pause-resume", scenarios_roll.pause_resume, (*PODS, *BARE)),

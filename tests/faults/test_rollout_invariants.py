@@ -100,6 +100,21 @@ def test_a_bad_revision_stops_neither_other_kinds_of_nodes_nor_a_way_back() -> N
     assert not told(there, ("GPUNodeInventory", inventory("a", handOver="ansible"), 9))
 
 
+def test_a_wave_without_a_node_that_has_proved_the_revision_is_told() -> None:
+    there = ("GPUDriver", driver(), 0.0)
+    (said,) = told(there, ("GPUNodeInventory", inventory("a", wave=1), 9))
+    assert f"in wave 1, and revision {REVISION} is proved on no node" in said
+    assert not told(there, ("GPUNodeInventory", inventory("a", wave=0), 9)), "the canary"
+    assert not told(there, ("GPUNodeInventory", inventory("a", wave=1, to=OLD, undoes=REVISION), 9))
+    for result in ("Unproved", "Good"):
+        proof = idle("b")
+        proof["status"]["lastDriverWork"] = {"revision": REVISION, "result": result}
+        found = told(there, ("GPUNodeInventory", proof, 8), ("GPUNodeInventory", inventory("a", wave=1), 9))
+        assert bool(found) == (result == "Unproved")
+    known = driver(revisions=[{"hash": REVISION, "strata": [{"key": "s", "result": "Good"}]}])
+    assert not told(("GPUDriver", known, 0), ("GPUNodeInventory", inventory("a", wave=1), 9)), "its node may be gone"
+
+
 @pytest.mark.parametrize("phase", ["Draining", "Clearing", "Removing", "Installing", "HandedOver"])
 def test_a_card_that_is_promised_on_a_node_without_offers_is_told(phase: str) -> None:
     promise = {"requestID": "r", "pod": "team/x", "units": 1, "expiresAt": "2099-01-01T00:00:00Z"}
