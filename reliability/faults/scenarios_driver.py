@@ -60,6 +60,7 @@ async def retarget(actors: DriverActors) -> None:
     await actors.version(DRIVER, UNBUILT)
     await actors.remembers(DRIVER, 2)
     await actors.version(DRIVER, NEWER)
+    await actors.remembers(DRIVER, 3)
     await actors.works(FIRST, "Installing")
     await actors.version(DRIVER, WANTED)
     await actors.serves(FIRST, WANTED)
