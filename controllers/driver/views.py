@@ -45,8 +45,10 @@ class Slots:
     """Whether the revision is proved on nodes of this kind, or this node may be the one that tries it."""
     bad: bool = False
     """Whether the revision is bad on nodes of this kind: none is begun, unless a person asks for it."""
-    held: bool = False
-    """Whether nothing is begun, as what the GPUDriver names is missing."""
+    halted: bool = False
+    """Whether nothing is begun, as one thing befell several nodes."""
+    missing: tuple[str, ...] = ()
+    """ConfigMaps that the GPUDriver names and that are not there: nothing is begun."""
     resumed: str | None = None
     """When a person last had the revision tried again, or when it was first wanted."""
 

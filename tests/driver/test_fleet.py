@@ -110,6 +110,19 @@ def test_the_first_failure_of_an_unproved_revision_ends_it(made: Cluster) -> Non
     assert sum(made.label(name) is not None for name in NODES) == 1
 
 
+def test_a_new_node_says_that_the_version_is_bad_on_its_kind(made: Cluster) -> None:
+    made.breaks = {VERSION: BAD}
+    made.settle()
+    made.node("new")
+    made.settle()
+    work = made.work("new") or {}
+    assert (work["phase"], work["reason"], made.label("new")) == ("Blocked", "RevisionBad", None)
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.settle()
+
+    assert (made.phase("new"), made.last("new")) == (None, "Good")
+
+
 def test_a_failure_of_the_node_does_not_speak_against_the_revision(made: Cluster) -> None:
     made.breaks = {"n1": (30, '{"result":"Refused","reason":"DiskFull","message":"no room"}')}
     made.settle()
@@ -349,8 +362,13 @@ def test_a_configmap_that_is_not_there_is_told_and_nothing_is_begun(made: Cluste
     made.driver(build={"repositories": {"configMap": "repositories"}})
     made.settle()
 
-    assert made.told("SettingsInvalid") == ("True", "ConfigMapMissing")
-    assert phases(made) == [None] * 6
+    assert made.told("SettingsInvalid") == made.told("Blocked") == ("True", "ConfigMapMissing")
+    assert phases(made) == ["Blocked"] * 6
+    assert all("repositories" in (made.work(name) or {})["message"] for name in NODES)
+    writes = made.writes
+    made.now += 7200
+    made.settle()
+    assert made.writes == writes, "a person has to do something"
     meta = {"name": "repositories", "namespace": names.NAMESPACE, "labels": {}}
     made.put(resources.CONFIGMAP, {"metadata": meta, "data": {"local.list": "deb x"}})
     made.settle()

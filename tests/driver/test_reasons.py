@@ -33,7 +33,8 @@ def test_nodes_that_wait_for_a_configmap_say_so(made: Cluster) -> None:
     made.driver(build={"repositories": {"configMap": "repositories"}})
     made.settle()
 
-    assert made.told("Progressing") == ("False", "ConfigMapMissing")
+    assert made.told("SettingsInvalid") == made.told("Blocked") == ("True", "ConfigMapMissing")
+    assert made.told("Ready") == ("False", "NodesBlocked")
 
 
 @pytest.mark.parametrize(("said", "told"), [("ModuleLoad", "ModuleLoad"), ("OfALaterVersion", "DriverPodFailed")])

@@ -62,6 +62,18 @@ IMAGES: Final = (
         "give the nodes one kernel, or split the driver in two with `spec.target`, or set `spec.mode` to `Compiled`",
     ),
 )
+DRIVER: Final = (
+    _row(
+        "ConfigMapMissing",
+        "a ConfigMap that the driver names is not there, and the nodes have no driver",
+        "make it in namespace `d8-gpu-operator`, or take its name out of `spec.build`",
+    ),
+    _row(
+        "RevisionBad",
+        "the nodes have no driver; the revision that is wanted failed on their kind, and none before it was good",
+        "name another `spec.version`, or mend what `Halted` tells and `kubectl gpu driver resume <driver>`",
+    ),
+)
 CARDS: Final = (
     _row(
         "MixedFlavours",
@@ -157,6 +169,7 @@ NODE: Final = (
 )
 ROWS: Final = (
     *IMAGES,
+    *DRIVER,
     *CARDS,
     *NODE,
     Row("Blocked", "False", "AsExpected", f"no node is kept from the driver; {_NODES}", NOTHING),

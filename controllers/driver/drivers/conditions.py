@@ -13,6 +13,7 @@ from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
 from controllers.driver.drivers.places import BUSY, TROUBLE
 from controllers.driver.drivers.results import reason_of
+from controllers.driver.node.begin import contents_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -165,8 +166,7 @@ def _overlaps(about: About) -> Finding:
 def _settings(about: About) -> Finding:
     if not about.observed.missing:
         return Finding(False, "AsExpected", "what the driver names is there")
-    message = f"there is no ConfigMap {listed(about.observed.missing)}, which it names: make it, or take its name out"
-    return Finding(True, "ConfigMapMissing", message)
+    return Finding(True, "ConfigMapMissing", contents_missing(about.observed.missing))
 
 
 def _next_kernel(about: About) -> Finding:

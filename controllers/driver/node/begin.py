@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
+from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.pause import is_paused_on, is_put_off, paused_to
+from controllers.domain.wording import listed
 from controllers.driver.node import look
 from controllers.driver.node.draft import (
     AWAITED,
@@ -16,6 +18,7 @@ from controllers.driver.node.draft import (
     make_check,
     make_objects,
     may_relabel,
+    reported_version,
     set_label,
     time_left,
 )
@@ -24,10 +27,12 @@ from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.kube import Node
-    from controllers.domain.driver.choice import Blocked, Install
+    from controllers.domain.driver.choice import Install
     from controllers.driver.node.draft import Draft
     from controllers.driver.node.look import Verdict
 
@@ -73,7 +78,10 @@ def _waits_for_image(draft: Draft, work: DriverWork) -> bool:
 def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) -> None:
     """Have the node looked at, as soon as another one may be."""
     seen = draft.observed
-    if not draft.node.ready or _is_held(draft):
+    if not draft.node.ready:
+        return
+    if _is_held(draft):
+        _tell_held(draft, driver)
         return
     if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
@@ -86,7 +94,25 @@ def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) 
 def _is_held(draft: Draft) -> bool:
     """Whether the node is not begun: a bad revision is tried there again only if a person asks for that."""
     slots = draft.observed.slots
-    return slots.held or (slots.bad and not is_asked(draft.node))
+    return slots.halted or bool(slots.missing) or (slots.bad and not is_asked(draft.node))
+
+
+def _tell_held(draft: Draft, driver: GPUDriver) -> None:
+    """Say on a node that has no driver why it gets none, where only a person can change that."""
+    seen, work = draft.observed, draft.observed.work
+    if reported_version(seen) or (work is not None and work.phase != "Blocked"):
+        return
+    if seen.slots.missing:
+        block(draft, work, driver, Blocked("ConfigMapMissing", contents_missing(seen.slots.missing)))
+    elif seen.slots.bad:
+        found = f"the revision that GPUDriver {driver.name} wants failed on nodes of this kind, and none was good"
+        message = f"{found}: name another version, or kubectl gpu driver resume {driver.name}"
+        block(draft, work, driver, Blocked("RevisionBad", message))
+
+
+def contents_missing(config_maps: Sequence[str]) -> str:
+    """What to do about ConfigMaps that a GPUDriver names and that are not there."""
+    return f"there is no ConfigMap {listed(config_maps)}, which it names: make it, or take its name out"
 
 
 def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:

@@ -28,7 +28,8 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
         install=_installing(sources) < sources.settings.install_parallel,
         proved=result == "Good" or not _is_tried(sources, name, driver, tried, found.stratum),
         bad=result == "Bad",
-        held=bool(sources.missing_contents(driver)) or shown.halted is not None,
+        halted=shown.halted is not None,
+        missing=sources.missing_contents(driver),
         resumed=known.since if known is not None else None,
     )
 
