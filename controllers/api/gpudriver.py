@@ -347,7 +347,7 @@ class GPUDriverStatus:
     """Nodes by how far they are."""
     state: Annotated[str | None, Field(max_length=63)] = None
     """In a word or two: Ready, Installing, Rolling and its wave, Soaking, Blocked, Failed, Halted, Paused, Outdated,
-    Deleting, NoNodes."""
+    Deleting, NoNodes, NodesOutOfService."""
     strata: Annotated[tuple[StratumStatus, ...], Field(max_length=64), Atomic] = ()
     """Kinds of nodes."""
     spent: Annotated[tuple[Spent, ...], Field(max_length=25), Atomic] = ()

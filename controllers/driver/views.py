@@ -111,6 +111,10 @@ class ObservedNode:
     """Whether the node, which waits for an image that was missing, asks for it again."""
     used: bool = False
     """Whether pods may use the driver that is loaded: a card is published, or somebody has one."""
+    wanted_result: Result = "Unproved"
+    """What is known, on the node's kind, of the revision that is wanted."""
+    wanted_since: str | None = None
+    """Since when that is wanted, or a person last had it tried again; None where that is not on record yet."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
     labelled_version: str | None = None

@@ -103,6 +103,29 @@ def test_a_driver_that_failed_does_not_go_from_under_a_pod_that_has_a_card_of_ot
     assert (made.phase(), version(made)) == ("RolledBack", VERSION)
 
 
+def test_a_bare_node_whose_driver_pods_use_says_who_keeps_it_from_the_next() -> None:
+    made = Draining()
+    made.node()
+    made.unfit.add(VERSION)
+    made.driver()
+    made.settle()
+    made.now += 16 * 60
+    made.settle()
+    assert made.phase() == "Failed"
+    before = made.label()
+    made.pod("train", resource="nvidia.com/gpu")
+    made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    made.settle()
+    assert (made.phase(), reason(made), made.label()) == ("Blocked", "DevicesHeld", before)
+    assert "team/train" in message(made)
+    assert made.told("Blocked") == ("True", "DevicesHeld")
+    made.finish("train")
+    made.now += 121
+    made.settle()
+
+    assert (made.phase(), version(made), made.in_service("n1")) == (None, NEXT, True)
+
+
 def test_a_pod_that_comes_as_the_driver_is_about_to_go_keeps_it() -> None:
     made = rolling("WhenIdle")
     made.take()

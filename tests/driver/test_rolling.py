@@ -446,8 +446,11 @@ def test_a_resume_while_the_node_goes_back_ends_that(made: Rolling) -> None:
     made.card("n1", {"fault": None})
     made.settle()
 
-    assert made.phase() is None
+    assert made.phase() == "Soaking", "it has shown nothing good yet"
     assert made.told("Halted")[0] == "False"
+    made.now += 61
+    made.settle()
+    assert (made.phase(), made.last()) == (None, "Good")
 
 
 def test_a_resume_before_the_former_driver_is_back_is_not_lost(made: Rolling) -> None:
@@ -494,6 +497,27 @@ def test_a_machine_that_dies_amid_its_soak_is_not_waited_for_without_end(made: R
 
     assert made.phase() is None
     assert made.status()["revisions"][0]["result"] == "Unproved"
+
+
+def test_a_driver_that_does_not_serve_any_more_amid_its_soak_is_undone_after_an_hour(made: Rolling) -> None:
+    """The node was started anew, and the driver's pod does not become ready, for a reason that nobody tells."""
+    made.take()
+    made.settle()
+    assert made.phase() == "Soaking"
+    made.reboot("n1", "boot-2")
+    made.silence("n1")
+    made.card("n1", {"published": None})
+    made.settle()
+    made.now += 3000
+    made.settle()
+    assert made.phase() == "Soaking"
+    made.now += 700
+    made.reconcile("GPUNodeInventory", "n1")
+    assert (made.last(), made.phase(), (made.work() or {})["reason"]) == ("Failed", "Removing", "DriverPodFailed")
+    made.silent.clear()
+    made.settle()
+
+    assert (made.phase(), version(made)) == ("RolledBack", VERSION)
 
 
 def test_a_node_that_is_due_and_may_not_start_is_not_looked_at_over_and_over(made: Rolling) -> None:

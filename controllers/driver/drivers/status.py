@@ -174,6 +174,7 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
         (found[conditions.BLOCKED].status is True, "Blocked"),
         (found[conditions.READY].status is True, "Ready"),
         (found[conditions.READY].status is None, "NoNodes"),
+        (found[conditions.READY].reason == "NodesOutOfService", "NodesOutOfService"),
     )
     return next((word for holds, word in words if holds), "Outdated")
 

@@ -203,10 +203,20 @@ def is_taken_away(node: Node) -> bool:
     return node.spec.unschedulable or any(taint.key in LEAVING for taint in node.spec.taints)
 
 
+def _wait_for_users(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
+    """Pods use the driver that is to go: they are told, and end by themselves, as nobody is evicted here."""
+    users = draft.observed.users
+    if not users:
+        draft.plan.requeue_within(AWAITED)
+        return
+    found = f"pods of node {draft.node.name} use the driver that it has: {listed(user.key for user in users)}"
+    _refused(draft, work, driver, target, look.Verdict(reason="DevicesHeld", message=f"{found}; end them"))
+
+
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
     """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
     if not may_relabel(draft, target.variant.value):
-        draft.plan.requeue_within(AWAITED)  # pods use the driver that is there: it would be unloaded under them
+        _wait_for_users(draft, work, driver, target)  # the driver that is there would be unloaded under them
         return
     objects = draft.observed.objects
     make_objects(draft, (CONFIGMAP, objects.configmap), (DAEMONSET, objects.daemonset))

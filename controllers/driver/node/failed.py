@@ -33,10 +33,17 @@ def reconsider(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         _try_again(draft, work)
     elif outcome(seen.pod).serves and is_done(seen):
         _recover(draft, work)
-    elif target is not None and in_service(seen) and revision_of(work.to or "") != target.variant.revision:
+    elif _is_superseded(draft, work):
         draft.write(None)  # it serves with another version than was wanted: the next comes with a roll-out
     elif target is not None and not in_service(seen) and _is_new(draft, work, target):
         look_at(draft, driver, target, attempt=work.attempt + 1)
+
+
+def _is_superseded(draft: Draft, work: DriverWork) -> bool:
+    """Whether the node is in service with the driver that its label names, and another one is wanted by now."""
+    target, label = draft.observed.target, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
+    another = target is not None and revision_of(work.to or "") != target.variant.revision
+    return another and label is not None and in_service(draft.observed)
 
 
 def _recover(draft: Draft, work: DriverWork) -> None:

@@ -41,7 +41,7 @@ def _go_on(draft: Draft, work: DriverWork, told: DriverWork) -> None:
         _undo(draft, told, "Removing", back)
     elif back is not None:
         _undo(draft, charged(told, draft.now, len(seen.devices)), "Queued", back)
-    elif serves and work.wave is not None:
+    elif serves and work.wave is not None and work.phase != "Removing":
         draft.write(None, ended(charged(told, draft.now, len(seen.devices)), draft.now, good=False))
     else:
         _keep_failed(draft, told)

@@ -14,10 +14,11 @@ from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.slots import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.failing import fail
-from controllers.driver.node.health import is_as_asked, verdict, verdict_in
+from controllers.driver.node.health import baseline, is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
+from controllers.driver.node.pod import outcome
 from controllers.driver.node.states import EVIDENCE_MAX, defer_for
-from controllers.driver.node.work import ended, last_of, step, unproved
+from controllers.driver.node.work import ended, is_shown, last_of, step, unproved
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Rollout
@@ -46,7 +47,8 @@ def stay(draft: Draft, work: DriverWork) -> None:
     seen, label = draft.observed, draft.node.metadata.labels.get(names.DRIVER_VARIANT)
     kernel = draft.node.status.node_info.kernel_version
     if label is None or label != work.to or not serves(label, kernel):
-        draft.write(None)  # changed by hand, or the node runs another kernel by now: it is begun anew
+        # Changed by hand, or the node runs another kernel by now: it is begun anew.
+        draft.write(None, unproved(work, draft.now) if work.undoes is None else None)
     elif (found := verdict(seen, draft.now)) is not None:
         fail(draft, work, found)
     else:
@@ -56,15 +58,25 @@ def stay(draft: Draft, work: DriverWork) -> None:
 
 
 def soak_again(draft: Draft, driver: GPUDriver, label: str) -> None:
-    """A node in service whose soak was broken off, and whose revision is wanted again, or still: it is watched anew."""
-    seen, last = draft.observed, last_of(draft.node, draft.inventory)
-    if last is None or last.result != "Unproved" or last.revision != revision_of(label) or not in_service(seen):
+    """A node that serves with the revision that is wanted, and has not shown that it does so well: it is watched anew.
+
+    Its soak was broken off, or it failed amid it and a person has the revision tried again.
+    """
+    seen, last, revision = draft.observed, last_of(draft.node, draft.inventory), revision_of(label)
+    if last is None or is_shown(last, revision, is_good=seen.wanted_result == "Good") or not in_service(seen):
         return
-    if not isinstance(seen.choice, Install) or seen.choice.variant.revision != last.revision:
+    is_wanted = isinstance(seen.choice, Install) and seen.choice.variant.revision == revision
+    if not is_wanted or not serves(label, draft.node.status.node_info.kernel_version):
         return
-    stratum = last.stratum or seen.stratum
+    is_same = last.revision == revision
+    if is_same and last.has_failed and (seen.wanted_since is None or last.at >= seen.wanted_since):
+        return
+    stratum = (last.stratum if is_same else None) or seen.stratum
     made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=stratum)
-    draft.write(replace(made, wave=last.wave or 0, used=_is_used(seen)))
+    made = replace(made, wave=last.wave or 0, used=_is_used(seen), baseline=baseline(seen.devices))
+    # What it has cost goes on with it.
+    made = replace(made, gpu_seconds=last.gpu_seconds, out_seconds=last.out_seconds)
+    draft.write(made, replace(last, gpu_seconds=0, out_seconds=0))
 
 
 def _go_on(draft: Draft, work: DriverWork) -> None:
@@ -101,7 +113,8 @@ def _roll_back(draft: Draft, work: DriverWork) -> None:
         made, "RolledBack", draft.now, baseline=None, retry_at=stamp(draft.now + after) if after is not None else None
     )
     last, failed = ended(made, draft.now, good=False), last_of(draft.node, draft.inventory)
-    has_failed = failed is not None and (failed.revision, failed.driver) == (last.revision, last.driver)
+    same = failed is not None and (failed.revision, failed.driver) == (last.revision, last.driver)
+    has_failed = failed is not None and same and failed.has_failed
     # When it failed there, or on others so that the node went back; not when the node had its former driver again.
     last = replace(last, at=failed.at if failed is not None and has_failed else work.begun or last.at)
     draft.write(made, last)
@@ -118,8 +131,7 @@ def _soak(draft: Draft, work: DriverWork) -> None:
         if away > 0:
             draft.plan.requeue_within(away)
         else:
-            # A machine that does not come back proves nothing, and keeps no other node.
-            draft.write(None, unproved(work, draft.now, is_away=True))
+            _stays_away(draft, work)
         return
     used = work.used or _is_used(seen)
     left = _soak_left(seen.driver.spec.rollout, work, draft.now, used=used)
@@ -129,6 +141,17 @@ def _soak(draft: Draft, work: DriverWork) -> None:
         return
     draft.write(None, ended(work, draft.now, good=True))
     event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(seen)} serves there", "Normal")
+
+
+def _stays_away(draft: Draft, work: DriverWork) -> None:
+    """The node has not served for as long as is waited for."""
+    found = outcome(draft.observed.pod)
+    if draft.node.ready and not found.serves:
+        message = "the driver's pod has not been ready since the node left service, amid its soak"
+        fail(draft, work, found.at_limit("DriverPodFailed", message))
+    else:
+        # A machine that does not come back proves nothing, and keeps no other node.
+        draft.write(None, unproved(work, draft.now))
 
 
 def _away_left(seen: ObservedNode, now: float) -> float | None:

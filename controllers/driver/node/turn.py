@@ -38,7 +38,7 @@ def wait_for_turn(draft: Draft, work: DriverWork, driver: GPUDriver) -> None:
         preflight(draft, work, driver, target)
     elif work.phase == "Queued":
         _queued(draft, work)
-    elif is_due(work, draft.node, draft.now):
+    elif draft.observed.is_asked_again or is_due(work, draft.node, draft.now):
         _try_again(draft, work, driver, target)
     else:
         _wait(draft, work)

@@ -115,10 +115,16 @@ def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:
     )
 
 
-def unproved(work: DriverWork, now: float, *, is_away: bool = False) -> LastDriverWork:
-    """The end of a work whose soak is broken off: what it would have shown of the revision nobody knows.
+def unproved(work: DriverWork, now: float) -> LastDriverWork:
+    """The end of a work whose soak is broken off: what it would have shown of the revision nobody knows."""
+    return replace(ended(work, now, good=False), result="Unproved", reason=None, fault=None)
 
-    `is_away`: as the machine is gone, which may have been the driver's doing.
+
+def is_shown(last: LastDriverWork | None, revision: str, *, is_good: bool) -> bool:
+    """Whether a node that serves with a revision needs show no more of it: its last work ended well, or it has none.
+
+    Where that was about another revision, `is_good` decides: what is known of this one on its kind of node.
     """
-    made = ended(work, now, good=False)
-    return replace(made, result="Unproved", reason=None, fault="Node" if is_away else None)
+    if last is None:
+        return True
+    return last.result == "Good" if last.revision == revision else is_good

@@ -8,9 +8,10 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import begun
-from controllers.domain.driver.variant import revision_of
+from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.driver.waves import Progress
 from controllers.driver.node.states import TRYING
+from controllers.driver.node.work import is_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,11 +50,12 @@ def has_failed(facts: Facts, observed: ObservedRollout) -> bool:
     return last.has_failed and last.at >= (observed.since or "")
 
 
-def has_soaked(facts: Facts, revision: str) -> bool:
-    """Whether the node serves with the revision, nothing is to come of it, and its soak was not broken off."""
-    last = facts.last
-    broken_off = last is not None and last.revision == revision and last.result == "Unproved"
-    return has_revision(facts, revision) and facts.work is None and facts.in_service and not broken_off
+def has_soaked(candidate: Candidate, observed: ObservedRollout) -> bool:
+    """Whether the node serves with the revision, and has shown of it what it was to."""
+    facts, is_good = candidate.facts, observed.results.on(stratum_of(candidate)) == "Good"
+    is_served = facts.label is not None and serves(facts.label, facts.node.status.node_info.kernel_version)
+    serves_with = has_revision(facts, observed.revision) and is_served and facts.in_service and facts.work is None
+    return serves_with and is_shown(facts.last, observed.revision, is_good=is_good)
 
 
 def is_started(candidate: Candidate, observed: ObservedRollout) -> bool:
@@ -86,7 +88,7 @@ def _count(into: Progress, candidate: Candidate, observed: ObservedRollout) -> N
     into.finished += 1
     into.failed_alone += failed and facts.last is not None and facts.last.fault == "Node"
     into.failed_alone += not failed and facts.work is None and not facts.in_service  # gone amid its soak
-    into.soaked += not failed and has_soaked(facts, observed.revision)
+    into.soaked += not failed and has_soaked(candidate, observed)
 
 
 @dataclass(frozen=True, slots=True)
