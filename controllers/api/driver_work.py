@@ -145,3 +145,7 @@ class LastDriverWork:
     def has_failed(self) -> bool:
         """Whether the revision failed there."""
         return self.result in ("Failed", "RolledBack")
+
+    def has_failed_since(self, since: str | None) -> bool:
+        """Whether it did, and that counts: since it is wanted, or a person last had it tried again."""
+        return self.has_failed and self.at >= (since or "")

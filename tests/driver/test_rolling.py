@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names
-from controllers.domain.clock import seconds
+from controllers.domain.clock import seconds, stamp
 from controllers.domain.driver.variant import revision_of
 from tests.driver.rolling import Rolling
 from tests.driver.world import LOOK, NEXT, VERSION, held_by
@@ -512,6 +512,11 @@ def test_a_driver_that_does_not_serve_any_more_amid_its_soak_is_undone_after_an_
     made.settle()
     assert made.phase() == "Soaking"
     made.now += 700
+    with made.edit("Node", "n1") as node:
+        node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(made.now)}]
+    made.settle()
+    assert made.phase() == "Soaking", "a machine that has just come back loads its driver, or compiles it"
+    made.now += 1801
     made.reconcile("GPUNodeInventory", "n1")
     assert (made.last(), made.phase(), (made.work() or {})["reason"]) == ("Failed", "Removing", "DriverPodFailed")
     made.silent.clear()

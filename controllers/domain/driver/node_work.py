@@ -66,15 +66,20 @@ class NodeWork:
 NONE: Final = NodeWork()
 
 
+def ready_changed(node: Node, now: float) -> float | None:
+    """When kubelet was last heard of again, or no more, in seconds since the epoch; None where nobody tells."""
+    changed = next((one.last_transition_time for one in node.status.conditions if one.type == "Ready"), None)
+    return begun(changed, now) if changed is not None else None
+
+
 def limit_at(limit: float, since: float, node: Node, now: float) -> float:
     """When a limit passes of what began at `since`, in seconds since the epoch, as all arguments are.
 
     It stands still while the node is not Ready, as while it starts anew, for an hour at most.
     """
-    changed = next((one.last_transition_time for one in node.status.conditions if one.type == "Ready"), None)
-    if changed is None:
+    at = ready_changed(node, now)
+    if at is None:
         return limit
-    at = begun(changed, now)
     came_back = limit + max(0.0, at - since)
     return min(limit + ABSENT_MAX, max(limit, came_back if node.ready else at + ABSENT_MAX))
 

@@ -100,7 +100,7 @@ def _is_held(draft: Draft) -> bool:
 def _tell_held(draft: Draft, driver: GPUDriver) -> None:
     """Say on a node that has no driver why it gets none, where only a person can change that."""
     seen, work = draft.observed, draft.observed.work
-    if reported_version(seen) or (work is not None and work.phase != "Blocked"):
+    if reported_version(seen) or (work is not None and (work.phase != "Blocked" or work.wave is not None)):
         return
     if seen.slots.missing:
         block(draft, work, driver, Blocked("ConfigMapMissing", contents_missing(seen.slots.missing)))
@@ -108,6 +108,8 @@ def _tell_held(draft: Draft, driver: GPUDriver) -> None:
         found = f"the revision that GPUDriver {driver.name} wants failed on nodes of this kind, and none was good"
         message = f"{found}: name another version, or kubectl gpu driver resume {driver.name}"
         block(draft, work, driver, Blocked("RevisionBad", message))
+    elif work is not None and work.to is None:
+        draft.write(None)  # what it says has passed
 
 
 def contents_missing(config_maps: Sequence[str]) -> str:

@@ -9,15 +9,16 @@ from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, find
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
-from controllers.domain.driver.node_work import ABSENT_MAX
+from controllers.domain.driver.node_work import ABSENT_MAX, ready_changed
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.slots import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
+from controllers.driver.node.due import is_asked
 from controllers.driver.node.failing import fail
 from controllers.driver.node.health import baseline, is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.pod import outcome
-from controllers.driver.node.states import EVIDENCE_MAX, defer_for
+from controllers.driver.node.states import DAY, EVIDENCE_MAX, defer_for, limit_of
 from controllers.driver.node.work import ended, is_shown, last_of, step, unproved
 
 if TYPE_CHECKING:
@@ -60,23 +61,26 @@ def stay(draft: Draft, work: DriverWork) -> None:
 def soak_again(draft: Draft, driver: GPUDriver, label: str) -> None:
     """A node that serves with the revision that is wanted, and has not shown that it does so well: it is watched anew.
 
-    Its soak was broken off, or it failed amid it and a person has the revision tried again.
+    Its soak was broken off; or it failed amid it, and a person has it tried again, or another GPUDriver has it now.
     """
     seen, last, revision = draft.observed, last_of(draft.node, draft.inventory), revision_of(label)
-    if last is None or is_shown(last, revision, is_good=seen.wanted_result == "Good") or not in_service(seen):
+    is_good = seen.wanted_result == "Good"
+    if last is None or is_shown(last, revision, is_good=is_good) or not in_service(seen):
         return
     is_wanted = isinstance(seen.choice, Install) and seen.choice.variant.revision == revision
     if not is_wanted or not serves(label, draft.node.status.node_info.kernel_version):
         return
-    is_same = last.revision == revision
-    if is_same and last.has_failed and (seen.wanted_since is None or last.at >= seen.wanted_since):
+    is_ours = (last.revision, last.driver) == (revision, driver.name)
+    if is_ours and last.has_failed_since(seen.wanted_since) and not is_asked(draft.node):
         return
-    stratum = (last.stratum if is_same else None) or seen.stratum
-    made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=stratum)
-    made = replace(made, wave=last.wave or 0, used=_is_used(seen), baseline=baseline(seen.devices))
-    # What it has cost goes on with it.
-    made = replace(made, gpu_seconds=last.gpu_seconds, out_seconds=last.out_seconds)
-    draft.write(made, replace(last, gpu_seconds=0, out_seconds=0))
+    made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=seen.stratum)
+    # Where the kind is proved meanwhile, it is one of the nodes of a wave, and holds nobody up for a canary's time.
+    wave = max(1, last.wave or 0) if is_good else 0
+    made = replace(made, wave=wave, used=_is_used(seen), baseline=baseline(seen.devices))
+    if is_ours and begun(last.at, draft.now) > draft.now - DAY:
+        made = replace(made, gpu_seconds=last.gpu_seconds, out_seconds=last.out_seconds)
+        last = replace(last, gpu_seconds=0, out_seconds=0)  # what it has cost goes on with the work
+    draft.write(made, last)
 
 
 def _go_on(draft: Draft, work: DriverWork) -> None:
@@ -145,8 +149,12 @@ def _soak(draft: Draft, work: DriverWork) -> None:
 
 def _stays_away(draft: Draft, work: DriverWork) -> None:
     """The node has not served for as long as is waited for."""
-    found = outcome(draft.observed.pod)
-    if draft.node.ready and not found.serves:
+    found, changed = outcome(draft.observed.pod), ready_changed(draft.node, draft.now)
+    # A node that has just been started anew loads its driver, or compiles it, first.
+    left = (changed or 0.0) + (limit_of("Installing") or 0.0) - draft.now
+    if draft.node.ready and not found.serves and left > 0:
+        draft.plan.requeue_within(left)
+    elif draft.node.ready and not found.serves:
         message = "the driver's pod has not been ready since the node left service, amid its soak"
         fail(draft, work, found.at_limit("DriverPodFailed", message))
     else:

@@ -19,6 +19,8 @@ Fault = Literal["revision", "node"]
 """Whose fault a failure is: the revision's, on every node of its kind, or the node's alone."""
 
 MINUTE: Final = 60.0
+DAY: Final = 86_400.0
+"""Seconds for which what a node has cost out of service counts in the budget of GPU hours."""
 PREFLIGHT_HOLDS: Final = 60 * MINUTE
 """Seconds for which a look at a node holds; then it is looked at anew before anything starts."""
 DEFER_FIRST: Final = 30 * MINUTE

@@ -24,7 +24,7 @@ from controllers.driver.node.health import NODES_OWN, other_version, verdict, ve
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.returned import come_back
 from controllers.driver.node.states import STATES, limit_of
-from controllers.driver.node.work import ended
+from controllers.driver.node.work import finished, last_of
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase
@@ -71,7 +71,7 @@ def keep(draft: Draft, work: DriverWork) -> None:
     fits = seen.labelled_version is not None and is_wanted(seen.labelled_version, reported_version(seen))
     # The kind of node is that of what was to come: of the driver that is there nothing is proved by another one's.
     kept = replace(work, to=label, stratum=work.stratum if work.to == label else None)
-    draft.write(None, ended(kept, draft.now, good=True) if fits else None)
+    draft.write(None, finished(kept, last_of(draft.node, draft.inventory), draft.now) if fits else None)
 
 
 def _restarted(draft: Draft, work: DriverWork) -> None:
@@ -106,7 +106,7 @@ def done(draft: Draft, work: DriverWork) -> None:
     if work.wave is not None:
         come_back(draft, work)
         return
-    draft.write(None, ended(work, draft.now, good=True))
+    draft.write(None, finished(work, last_of(draft.node, draft.inventory), draft.now))
     event(draft, names.EVENT_DRIVER_INSTALLED, f"the driver {reported_version(draft.observed)} serves there", "Normal")
 
 

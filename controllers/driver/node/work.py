@@ -120,6 +120,18 @@ def unproved(work: DriverWork, now: float) -> LastDriverWork:
     return replace(ended(work, now, good=False), result="Unproved", reason=None, fault=None)
 
 
+def finished(work: DriverWork, before: LastDriverWork | None, now: float) -> LastDriverWork:
+    """The end of the work of a node that got its driver as a bare one does, and serves.
+
+    `before`: how its last work ended. Where that was a roll-out's start with this revision, which it has not stood, it
+    proves nothing by being begun anew.
+    """
+    made = ended(work, now, good=True)
+    if before is None or before.revision != made.revision or before.wave is None or before.result == "Good":
+        return made
+    return replace(made, result="Unproved", wave=before.wave)
+
+
 def is_shown(last: LastDriverWork | None, revision: str, *, is_good: bool) -> bool:
     """Whether a node that serves with a revision needs show no more of it: its last work ended well, or it has none.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.domain.clock import begun
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.driver.waves import Progress
-from controllers.driver.node.states import TRYING
+from controllers.driver.node.states import DAY, TRYING
 from controllers.driver.node.work import is_shown
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = 1800.0
 """Seconds out of service that are expected of a kind of node of which none has been yet."""
-DAY: Final = 86_400.0
 
 
 def stratum_of(candidate: Candidate) -> str:
@@ -47,7 +46,7 @@ def has_failed(facts: Facts, observed: ObservedRollout) -> bool:
     last = facts.last
     if last is None or last.driver != observed.driver.name or last.revision != observed.revision:
         return False
-    return last.has_failed and last.at >= (observed.since or "")
+    return last.has_failed_since(observed.since)
 
 
 def has_soaked(candidate: Candidate, observed: ObservedRollout) -> bool:

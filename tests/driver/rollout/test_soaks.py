@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from controllers.api import names
+from controllers.api.driver_work import DriverWork, LastDriverWork
+from controllers.api.record import adapter
 from controllers.domain.clock import stamp
+from controllers.domain.driver.variant import revision_of
+from controllers.driver.node.work import finished
 from tests.driver.rollout.cluster import RolledOut
 from tests.driver.rollout.test_rollout import passing
 from tests.driver.world import NEXT, VERSION
@@ -161,18 +165,22 @@ def test_a_canary_that_went_back_from_yet_another_version_soaks_again(six: Rolle
     assert with_next(six) == six.nodes()
 
 
-def test_a_canary_that_failed_in_service_without_a_way_back_soaks_again_after_resume(six: RolledOut) -> None:
+@pytest.mark.parametrize(("key", "on"), [(names.RESUME, ("GPUDriver", "main")), (names.DRIVER_RETRY, ("Node", "n0"))])
+def test_a_canary_that_failed_in_service_without_a_way_back_soaks_again_where_a_person_asks(
+    six: RolledOut, key: str, on: tuple[str, str]
+) -> None:
     six.merge("GPUDriver", "main", {"spec": {"rollout": {"rollback": "None"}}})
     six.card("n0", {"fault": "CriticalXid"})
     six.settle()
     assert (six.phase("n0"), last(six)["result"]) == (None, "Failed")
     six.card("n0", {"fault": None})
     six.now += 30
-    six.merge("GPUDriver", "main", {"metadata": {"annotations": {names.RESUME: "true"}}})
+    six.merge(*on, {"metadata": {"annotations": {key: "true"}}})
     six.settle()
 
     assert six.phase("n0") == "Soaking"
     assert with_next(six) == ["n0"]
+    assert key not in six.objects[on]["metadata"]["annotations"]
 
 
 def test_a_card_that_fails_in_the_second_soak_speaks_against_the_version(six: RolledOut) -> None:
@@ -205,3 +213,42 @@ def test_a_node_whose_label_is_for_another_kernel_is_not_watched_anew_over_and_o
 
     assert six.writes == writes
     assert six.rollout().progress[six.view().node("n1").stratum].soaked == 5
+
+
+def test_a_canary_that_comes_back_after_others_have_proved_the_version_holds_no_wave_for_a_day(six: RolledOut) -> None:
+    six.merge("GPUDriver", "main", {"spec": {"rollout": {"canary": {"evidence": "Use"}}}})
+    six.users.add("n0")
+    six.settle()
+    six.now += 61
+    six.settle()
+    assert last(six)["result"] == "Good"
+    with six.edit("GPUNodeInventory", "n0") as inventory:
+        inventory["status"]["lastDriverWork"]["result"] = "Unproved"
+    six.reconcile("GPUNodeInventory", "n0")
+
+    assert ((six.work("n0") or {})["phase"], (six.work("n0") or {})["wave"]) == ("Soaking", 1)
+    passing(six)
+    assert with_next(six) == six.nodes()
+
+
+@pytest.mark.parametrize(
+    ("before", "result"),
+    [
+        (None, "Good"),
+        ({"result": "Unproved", "wave": 0}, "Unproved"),
+        ({"result": "Failed", "wave": 2}, "Unproved"),
+        ({"result": "Failed"}, "Good"),
+        ({"result": "Good", "wave": 0}, "Good"),
+        ({"result": "Unproved", "wave": 0, "revision": "another"}, "Good"),
+    ],
+)
+def test_a_node_of_a_roll_out_that_is_begun_anew_as_a_bare_one_has_yet_to_soak(
+    six: RolledOut, before: dict[str, Any] | None, result: str
+) -> None:
+    work = adapter(DriverWork).validate_python(six.work("n0"))
+    told = {"driver": "main", "revision": revision_of(work.to or ""), "at": stamp(six.now), "took": 1}
+    known = adapter(LastDriverWork).validate_python({**told, **before}) if before is not None else None
+    made = finished(work, known, six.now)
+
+    assert made.result == result
+    assert result == "Good" or made.wave == (before or {})["wave"]
