@@ -32,7 +32,7 @@ _VERSIONS = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "ge
 _DROPPED = {
     *_VERSIONS,
     "took",  # seconds that a driver's installation took
-    "spent",  # GPU seconds by the hour: how long it took, and when
+    *("spent", "gpuSeconds", "outSeconds"),  # how long it took, and when
     "history",  # who had a card grows with each run, and what ends while nobody looks is in none
     "temperatureC",  # what a sensor said when a status was written for another reason
     validation.key(validation.CONTAINER, validation.CUDA),  # marks that are hashes over the node's boot, among others
