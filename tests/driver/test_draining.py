@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names
+from controllers.runtime.plan import EmitEvent
 from tests.driver.draining import SAID, Draining
 from tests.driver.rolling import Rolling
 from tests.driver.test_rolling import retarget, until, version
@@ -115,7 +116,15 @@ def test_a_bare_node_whose_driver_pods_use_says_who_keeps_it_from_the_next() -> 
     before = made.label()
     made.pod("train", resource="nvidia.com/gpu")
     made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
+    events: list[str] = []
+    for _ in range(20):
+        planned = made.planned("GPUNodeInventory", "n1").actions
+        events += [one.message for one in planned if isinstance(one, EmitEvent)]
+        made.reconcile("GPUNodeInventory", "n1")
+        made.outside()
     made.settle()
+    assert [one for one in events if "use the driver" in one]
+    assert not [one for one in events if "train" in one], "an event names no pod: more people read it"
     assert (made.phase(), reason(made), made.label()) == ("Blocked", "DevicesHeld", before)
     assert "team/train" in message(made)
     assert made.told("Blocked") == ("True", "DevicesHeld")

@@ -154,12 +154,17 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
     _refused(draft, work, driver, target, look.Verdict(reason=STATES[work.phase].late_reason, message=message))
 
 
-def _refused(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict) -> None:
-    """The look has found something: the node is untouched, and is looked at again after a while."""
+def _refused(
+    draft: Draft, work: DriverWork, driver: GPUDriver, target: Install, found: Verdict, *, pods: str = ""
+) -> None:
+    """The look has found something: the node is untouched, and is looked at again after a while.
+
+    `pods` are named in the work alone, and in no event, which more people read.
+    """
     after = retry_after(work.attempt)
     told: dict[str, object] = {
         "reason": found.reason,
-        "message": found.message,
+        "message": f"{found.message}{pods and f': {pods}'}",
         "retry_in": after,
         "attempt": work.attempt,
     }
@@ -211,8 +216,9 @@ def _wait_for_users(draft: Draft, work: DriverWork, driver: GPUDriver, target: I
     if not users:
         draft.plan.requeue_within(AWAITED)
         return
-    found = f"pods of node {draft.node.name} use the driver that it has: {listed(user.key for user in users)}"
-    _refused(draft, work, driver, target, look.Verdict(reason="DevicesHeld", message=f"{found}; end them"))
+    message = f"pods use the driver that node {draft.node.name} has, and have to end before it goes"
+    found = look.Verdict(reason="DevicesHeld", message=message)
+    _refused(draft, work, driver, target, found, pods=listed(user.key for user in users))
 
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
