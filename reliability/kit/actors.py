@@ -65,16 +65,13 @@ async def create_pod(client: Client, pod: Mapping[str, Any], namespace: str, *, 
 
     The webhook ends a connection over which nothing was asked for a while, just as the API server may write to it.
     """
-    deadline = time.monotonic() + AGAIN
-    while True:
-        try:
-            await client.create(resources.POD, dict(pod), namespace, manager=manager)
-        except ApiError as error:
-            if UNASKED not in error.message or time.monotonic() > deadline:
-                raise
-        else:
-            return
-        await asyncio.sleep(0.1)
+
+    def was_not_asked(error: RuntimeFault) -> bool:
+        return isinstance(error, ApiError) and UNASKED in error.message
+
+    await retry(
+        lambda: client.create(resources.POD, dict(pod), namespace, manager=manager), AGAIN, is_tried_again=was_not_asked
+    )
 
 
 async def delete(client: Client, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
@@ -83,13 +80,22 @@ async def delete(client: Client, resource: resources.Resource, name: str, namesp
         await client.request("DELETE", resource.path(namespace, name), body={"gracePeriodSeconds": 0})
 
 
-async def retry(call: Callable[[], Awaitable[Any]], seconds: float, every: float = 0.1) -> Any:
-    """Repeat a request until it succeeds, for so many seconds; returns its answer, raises the last refusal."""
+async def retry(
+    call: Callable[[], Awaitable[Any]],
+    seconds: float,
+    every: float = 0.1,
+    *,
+    is_tried_again: Callable[[RuntimeFault], bool] = lambda _: True,
+) -> Any:
+    """Repeat a request until it succeeds, for so many seconds; returns its answer, raises the last refusal.
+
+    `is_tried_again`: after which refusals; any other is raised at once.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
             return await call()
-        except RuntimeFault:
-            if time.monotonic() > deadline:
+        except RuntimeFault as error:
+            if time.monotonic() > deadline or not is_tried_again(error):
                 raise
         await asyncio.sleep(every)
