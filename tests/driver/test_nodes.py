@@ -666,7 +666,8 @@ def test_one_kernel_too_many_waits_and_no_node_with_another(monkeypatch: pytest.
     assert made.told("Blocked") == ("True", "TooManyKernels")
 
 
-def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_another_version() -> None:
+def failed() -> Cluster:
+    """A node with whose driver it does not come into service."""
     made = Cluster()
     made.node()
     made.breaks[VERSION] = "unfit"
@@ -675,6 +676,11 @@ def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_ano
     made.now += 16 * 60
     made.settle()
     assert made.phase() == "Failed"
+    return made
+
+
+def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_another_version() -> None:
+    made = failed()
     before = made.label()
     made.looks["n1"] = held_by("nvidia-persistenced")
     made.merge("GPUDriver", "main", {"spec": {"version": NEXT}})
@@ -686,14 +692,7 @@ def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_makes_way_for_ano
 
 
 def test_a_driver_that_failed_and_is_held_open_by_its_own_pods_is_tried_again() -> None:
-    made = Cluster()
-    made.node()
-    made.breaks[VERSION] = "unfit"
-    made.driver()
-    made.settle()
-    made.now += 16 * 60
-    made.settle()
-    assert made.phase() == "Failed"
+    made = failed()
     made.looks["n1"] = held_by("nv-hostengine")
     made.merge("Node", "n1", {"metadata": {"annotations": {names.DRIVER_RETRY: "true"}}})
     made.settle()

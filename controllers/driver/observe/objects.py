@@ -35,10 +35,10 @@ def look_of(sources: Sources, name: str, driver: GPUDriver) -> Named:
 
 def objects_of(sources: Sources, driver: GPUDriver, target: Install, *, all_of_them: bool = False) -> Objects:
     """A variant's objects as they are built, those that are not there or `all_of_them`."""
-    key = f"{names.NAMESPACE}/{target.variant.object_name}"
-    daemonset = configmap = None
     if target.former is not None:
         return Objects()  # what was built by a spec that is gone cannot be built again
+    key = f"{names.NAMESPACE}/{target.variant.object_name}"
+    daemonset = configmap = None
     if all_of_them or sources.caches.daemonsets.get(key) is None:
         daemonset = build.daemonset(
             driver,
