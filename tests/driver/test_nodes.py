@@ -711,7 +711,7 @@ def test_a_node_that_is_out_of_service_with_the_driver_that_is_wanted_does_not_c
     made.reconcile("GPUDriver", "main")
 
     assert made.told("Ready") == ("False", "NodesOutOfService")
-    assert made.status()["counts"]["current"] == 0
+    assert (made.status()["state"], made.status()["counts"]["current"]) == ("NodesOutOfService", 0)
     made.settle()
     assert made.told("Ready") == ("True", "AllNodesReady")
 

@@ -11,7 +11,7 @@ from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
-from controllers.driver.drivers.places import BUSY, TROUBLE
+from controllers.driver.drivers.places import BEHIND, BUSY, TROUBLE
 from controllers.driver.drivers.results import reason_of
 from controllers.driver.node.begin import contents_missing
 
@@ -79,13 +79,13 @@ def _ready(about: About) -> Finding:
         return Finding(False, "BeingDeleted", f"{_nodes(total)} still under way; what is loaded stays")
     if total == 0:
         return Finding(None, "NoNodes", "no node with cards is this driver's")
-    away = sum(place.word == "Current" and not place.in_service for place in about.places)
+    away = sum(place.is_away for place in about.places)
     served = words["Current"] - away + words["Host"] + words["OptedOut"]
     found: tuple[tuple[int, Reason, str], ...] = (
         (sum(words[word] for word in TROUBLE), "NodesFailed", "failed"),
         (words["Blocked"], "NodesBlocked", "cannot get it"),
         (sum(words[word] for word in BUSY), "NodesAtWork", "without it yet"),
-        (words["Outdated"] + words["Deferred"], "NodesOutdated", "with another revision"),
+        (sum(words[word] for word in BEHIND), "NodesOutdated", "with another revision"),
         (away, "NodesOutOfService", "out of service with it"),
     )
     said = ", ".join(f"{number} {what}" for number, _, what in found if number)

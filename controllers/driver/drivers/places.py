@@ -26,6 +26,8 @@ ORDER: Final = (*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Prefli
 TOLD: Final = frozenset((*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight"))
 """Phases in which a node's work says all."""
 BUSY: Final = frozenset((*CHANGED, "Preflight", "Queued"))
+BEHIND: Final = ("Outdated", "Deferred")
+"""Words of a node that has another driver than is wanted, and on which nothing is being changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Place:
     """Whether nothing is done to it now."""
     in_service: bool = True
     """Of a node that has what is wanted: whether it is ready for pooling."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the node has what is wanted, and serves nobody with it."""
+        return self.word == "Current" and not self.in_service
 
 
 def place_of(member: Member, seen: ObservedDriver) -> Place | None:

@@ -23,7 +23,7 @@ from controllers.domain.driver.pause import is_paused_on
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.waves import wave_word
 from controllers.driver.drivers import conditions
-from controllers.driver.drivers.places import BUSY, TROUBLE, place_of, rank
+from controllers.driver.drivers.places import BEHIND, BUSY, TROUBLE, place_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
 from controllers.driver.node.states import TRYING
 
@@ -151,8 +151,8 @@ def _counts(places: tuple[Place, ...]) -> DriverCounts:
     words: Counter[str] = Counter(place.word for place in places)
     return DriverCounts(
         nodes=len(places),
-        current=sum(place.word == "Current" and place.in_service for place in places),
-        outdated=words["Outdated"] + words["Deferred"],
+        current=words["Current"] - sum(place.is_away for place in places),
+        outdated=sum(words[word] for word in BEHIND),
         host=words["Host"],
         busy=sum(words[word] for word in BUSY),
         blocked=words["Blocked"],
@@ -174,7 +174,7 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
         (found[conditions.BLOCKED].status is True, "Blocked"),
         (found[conditions.READY].status is True, "Ready"),
         (found[conditions.READY].status is None, "NoNodes"),
-        (found[conditions.READY].reason == "NodesOutOfService", "NodesOutOfService"),
+        (not any(place.word in BUSY or place.word in BEHIND for place in places), "NodesOutOfService"),
     )
     return next((word for holds, word in words if holds), "Outdated")
 
