@@ -57,6 +57,8 @@ class Options:
     """What the API server writes into logs/audit.log about requests; without one it keeps no such log."""
     apiserver_flags: Sequence[str] = ()
     """Flags of kube-apiserver beside ours; one of the same name replaces ours."""
+    controller_manager_flags: Sequence[str] = ()
+    """Of kube-controller-manager, likewise."""
 
     @property
     def processes(self) -> tuple[str, ...]:
@@ -75,6 +77,7 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     plane = controlplane.up(
         folder,
         extra_apiserver_flags=options.apiserver_flags,
+        extra_controller_manager_flags=options.controller_manager_flags,
         audit_policy=options.audit_policy,
         progress=progress,
     )

@@ -39,6 +39,9 @@ APP: Final = "app"
 EVICTED: Final = "DisruptionTarget"
 """The condition that the API server gives a pod when it is evicted."""
 BEFORE_REMOVAL: Final = ("Draining", "Clearing", "Removing")
+PATIENT: Final = ("--node-monitor-grace-period=15m",)
+"""Simulated kubelets of so many nodes are late with their heartbeats on a small machine. After Kubernetes' 40 s pods of
+such a node are told to be not ready, which KWOK does not take back: they would be missing for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Found:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with brought_up(folder, Options(nodes=0, driver=True, webhooks=1), progress) as plane:
+    options = Options(nodes=0, driver=True, webhooks=1, controller_manager_flags=PATIENT)
+    with brought_up(folder, options, progress) as plane:
         return asyncio.run(_measure(plane, sizes, progress))
 
 

@@ -42,6 +42,8 @@ GOGC: Final = "400"
 """How much garbage Go's programs let come together, in per cent: a fifth of an API server's start, for 100 MB."""
 PR_SET_PDEATHSIG: Final = 1
 """Of prctl(2): the signal that a process gets when the thread that started it ends."""
+WHY_MAX: Final = 400
+"""Characters of what is said of a test that failed."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -147,7 +149,7 @@ class Lines:
         if report.when == "call" or report.outcome != "passed":
             self._found[path][report.outcome] += 1
         if report.failed:
-            self._print(f"FAILED {report.nodeid} ({report.when})", red=True)
+            self._print(f"FAILED {report.nodeid} ({report.when}): {_why(report)}", red=True)
         if report.when == "teardown":
             self._left[path] -= 1
             if self._left[path] == 0:
@@ -160,3 +162,9 @@ class Lines:
         reporter = cast("TerminalReporter", self._config.pluginmanager.get_plugin("terminalreporter"))
         reporter.ensure_newline()
         reporter.write_line(line, **markup)
+
+
+def _why(report: pytest.TestReport) -> str:
+    """What went wrong, in a line: of a test that passes when it runs once more nothing else is printed."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return " ".join((crash.message if crash is not None else report.longreprtext).split())[:WHY_MAX]

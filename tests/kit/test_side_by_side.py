@@ -139,7 +139,7 @@ def played(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_a_line_for_each_file_that_is_over_and_for_each_failure(played: pytest.Pytester) -> None:
     done = played.runpytest_subprocess("-n2", "-ra", "-p", "no:asyncio")
     done.assert_outcomes(passed=4, failed=1, skipped=1)
-    done.stdout.fnmatch_lines(["FAILED test_one.py::test_bad (call)"])
+    done.stdout.fnmatch_lines(["FAILED test_one.py::test_bad (call): assert False"])
     done.stdout.fnmatch_lines(["*%  test_one.py  3 passed, 1 failed, 1 skipped  0.* s"])
     done.stdout.fnmatch_lines(["*%  test_two.py  1 passed  0.* s"])
     done.stdout.fnmatch_lines(["SKIPPED * no tool"])
