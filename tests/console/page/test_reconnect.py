@@ -28,8 +28,10 @@ class Proxy:
     def __init__(self) -> None:
         self.target = self.port = 0
         self.streams: list[asyncio.StreamWriter] = []
-        self.opened = 0
+        self.spoken = 0
+        """Streams that have said something, which the page has before their end."""
         self.deaf = False
+        self._awaited: set[asyncio.StreamWriter] = set()
         self._silent: set[asyncio.StreamWriter] = set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,11 +43,14 @@ class Proxy:
         while data := await reader.read(1 << 16):
             if b"GET /api/events" in data:
                 self.streams.append(page)
-                self.opened += 1
+                self._awaited.add(page)
                 if self.deaf:
                     self._silent.add(page)
             if page not in self._silent:
                 to.write(data)
+                if to is page and b"event:" in data and page in self._awaited:
+                    self._awaited.discard(page)
+                    self.spoken += 1
         to.close()
 
     def cut(self) -> None:
@@ -66,9 +71,11 @@ async def proxied(feed: Fed, access: FixedAccess) -> AsyncIterator[tuple[Proxy, 
     port = server.sockets[0].getsockname()[1]
     async with served(feed, access, hosts=(f"127.0.0.1:{port}",)) as address:
         proxy.target = int(address.rsplit(":", 1)[1].strip("/"))
-        yield proxy, f"http://127.0.0.1:{port}/"
-        server.close()
-        proxy.cut()
+        try:
+            yield proxy, f"http://127.0.0.1:{port}/"
+        finally:
+            server.close()
+            proxy.cut()
 
 
 def withdrawn(feed: Fed) -> None:
@@ -82,9 +89,9 @@ async def test_a_quiet_stream_that_a_proxy_ends_is_followed_without_a_word(page:
         await go(page, address, "#/fleet")
         await page.evaluate(BANNERS)
         for _ in range(2):
-            before = proxy.opened
+            before = proxy.spoken
             proxy.cut()
-            await until(lambda before=before: proxy.opened > before, "another stream")
+            await until(lambda before=before: proxy.spoken > before, "another stream to say something")
         withdrawn(feed)
         await page.until(f"document.querySelector('{FREE}.NotOffered')")
         assert await page.evaluate("window.banners.filter(Boolean)") == []
