@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
+KEPT: Final = 180.0
+"""Seconds; longer than the 90 s for which Go keeps an idle connection, whether it was ever used or not: the side that
+asks has to close it. Where we do, just as the API server writes a review, it refuses the pod."""
 GRACE: Final = 0.5
 """Seconds."""
 BACKLOG: Final = 1024
@@ -150,7 +153,6 @@ class Listener:
         self._handshakes.pop(connection, None)
         if len(self._first) >= self._room.first:
             next(iter(self._first)).end("crowded")
-        connection.owes_since = self._loop.time()
         self._open[transport] = connection
         self._first[connection] = None
 
@@ -160,7 +162,7 @@ class Listener:
         self._forget(connection)
 
     def begins(self, connection: Connection) -> None:
-        """A request's first bytes have come on a connection that was kept: it is no longer the longest quiet."""
+        """A request's first bytes have come: where the connection was kept, it is no longer the longest quiet."""
         connection.owes_since = self._loop.time()
         if connection in self._kept:
             self._kept[connection] = self._kept.pop(connection)
@@ -233,8 +235,10 @@ class Listener:
         """End those that owe something for too long."""
         while True:
             await asyncio.sleep(SWEEP)
-            since = self._loop.time() - SILENCE
-            for each in [c for c in self._open.values() if c.owes_since is not None and c.owes_since < since]:
+            now = self._loop.time()
+            owing = [c for c in self._open.values() if c.owes_since is not None and c.owes_since < now - SILENCE]
+            unused = [c for c in self._first if c.owes_since is None and c.since < now - KEPT]
+            for each in (*owing, *unused):
                 each.end("silent")
 
     def _close_sockets(self) -> None:

@@ -120,7 +120,10 @@ def count(why: str) -> float:
     [(None, "handshake"), (b"", "silent"), (b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\n", "silent")],
     ids=["no handshake", "nothing", "half a head"],
 )
-async def test_who_does_not_ask_is_ended(port: Port, says: bytes | None, why: str) -> None:
+async def test_who_does_not_ask_is_ended(
+    port: Port, says: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "KEPT", QUICK)
     before = count(why)
     assert await over(await port.plain() if says is None else await port.peer(says))
     assert count(why) == before + 1
@@ -150,18 +153,19 @@ async def test_who_reads_no_answer_is_ended(port: Port) -> None:
     await ended(peer[1])
 
 
-async def test_who_waits_for_an_answer_or_is_between_two_requests_is_not_ended(port: Port) -> None:
-    kept, waits = await port.peer(), await port.peer()
+async def test_who_waits_for_an_answer_or_for_a_request_to_send_is_not_ended(port: Port) -> None:
+    """Go's clients, as the API server, open connections that they find no need of yet."""
+    unused, kept, waits = [await port.peer() for _ in range(3)]
     assert await answered(kept) == 200
     port.asked.go.clear()
     answer = asyncio.create_task(answered(waits))
     await until(lambda: port.asked.waiting == 1, "the request to wait")
-    assert await over(await port.peer()), "one that came later and says nothing: the time has passed for all"
+    assert await over(await port.peer(b"POST")), "one that came later and says no more: the time has passed for all"
     port.asked.go.set()
     assert await answer == 200
-    assert await answered(kept) == 200
-    assert await answered(waits) == 200
-    await ended(kept[1], waits[1])
+    for each in (unused, kept, waits):
+        assert await answered(each) == 200
+    await ended(unused[1], kept[1], waits[1])
 
 
 async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_never_the_newest(
