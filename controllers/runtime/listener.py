@@ -1,4 +1,4 @@
-"""Accepts TLS connections with limits, and closes idle ones: a client that sends nothing holds no memory.
+"""Accepts TLS connections with limits, so that clients that send nothing, or little, hold little memory.
 
 The port is open to the pods' network, nobody shows who they are before they ask, and a connection costs memory. So each
 step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
-KEPT: Final = 180.0
-"""Seconds; longer than the 90 s for which Go keeps an idle connection, whether it was ever used or not: the side that
-asks has to close it. Where we do, just as the API server writes a review, it refuses the pod."""
 GRACE: Final = 0.5
 """Seconds."""
 BACKLOG: Final = 1024
@@ -235,10 +232,8 @@ class Listener:
         """End those that owe something for too long."""
         while True:
             await asyncio.sleep(SWEEP)
-            now = self._loop.time()
-            owing = [c for c in self._open.values() if c.owes_since is not None and c.owes_since < now - SILENCE]
-            unused = [c for c in self._first if c.owes_since is None and c.since < now - KEPT]
-            for each in (*owing, *unused):
+            since = self._loop.time() - SILENCE
+            for each in [c for c in self._open.values() if c.owes_since is not None and c.owes_since < since]:
                 each.end("silent")
 
     def _close_sockets(self) -> None:

@@ -117,16 +117,26 @@ def count(why: str) -> float:
 
 @pytest.mark.parametrize(
     ("says", "why"),
-    [(None, "handshake"), (b"", "silent"), (b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\n", "silent")],
-    ids=["no handshake", "nothing", "half a head"],
+    [(None, "handshake"), (b"POST", "silent"), (b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\n", "silent")],
+    ids=["no handshake", "a word", "half a head"],
 )
-async def test_who_does_not_ask_is_ended(
-    port: Port, says: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listener, "KEPT", QUICK)
+async def test_who_does_not_ask_is_ended(port: Port, says: bytes | None, why: str) -> None:
     before = count(why)
     assert await over(await port.plain() if says is None else await port.peer(says))
     assert count(why) == before + 1
+
+
+async def test_who_has_yet_to_ask_is_ended_as_late_as_who_has_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "KEEPALIVE", QUICK)
+    made = Port(tmp_path)
+    await made.server.start(made.tls)
+    unused, kept = await made.peer(), await made.peer()
+    assert await answered(kept) == 200
+    assert await over(unused)
+    assert await over(kept)
+    await made.server.stop()
 
 
 async def test_who_comes_slowly_to_the_end_of_a_second_request_is_ended(port: Port) -> None:

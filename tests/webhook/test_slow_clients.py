@@ -177,6 +177,7 @@ async def test_a_flood_of_connections_keeps_no_newcomer_out(
     assert {answer for answer, _ in found} - {None} == {"Granted"}
     for answer, machine in found:
         if answer is None:  # a handshake that the machine delays gives way after `GRACE`, as a stranger's does
+            assert machine.seconds >= GRACE, f"a newcomer was ended after {machine.seconds:.3g} s"
             machine.judge("a newcomer's request, which got no answer,", machine.seconds, GRACE)
 
 

@@ -138,5 +138,5 @@ def is_shown(last: LastDriverWork | None, revision: str, *, is_good: bool) -> bo
     Where that was about another revision, `is_good` decides: what is known of this one on its kind of node.
     """
     if last is None:
-        return True
+        return True  # the record went with an uninstallation, or is not in a backup: a whole fleet would be canaries
     return last.result == "Good" if last.revision == revision else is_good
