@@ -53,9 +53,9 @@ ACCESS_REVIEW_SECONDS = Histogram(
 )
 CONNECTIONS_ENDED = Counter(
     "gpu_webhook_connections_ended_total",
-    "Connections ended by us, by why: handshake (none within 3 s, or a broken one), silent (no whole request, or an"
-    " answer that is not read, for 3 s), crowded (the longest so of too many that shake hands, ask nothing or are"
-    " kept).",
+    "Connections ended by us, by why: handshake (none within 3 s, or a broken one), silent (a request that has"
+    " begun and is not whole, or an answer that is not read, for 3 s), crowded (the longest so of too many that shake"
+    " hands, ask nothing or are kept).",
     ["why"],
 )
 SETTING_OPEN = Gauge(

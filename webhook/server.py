@@ -16,7 +16,7 @@ import structlog
 from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
-from controllers.runtime.listener import Listener, Room
+from controllers.runtime.listener import KEEPALIVE, Listener, Room
 from webhook import metrics
 from webhook.decision.review import BODY_MAX, NotAReview
 
@@ -42,9 +42,6 @@ LARGE: Final = 256 << 10
 server says in annotations is no more than that."""
 LARGE_MAX: Final = 2
 ROOM = Room(handshakes=256, first=128, kept=256)
-KEEPALIVE: Final = 180.0
-"""Seconds; longer than the 90 s for which Go keeps an idle connection, whether it was ever used or not: the side that
-asks has to close it. Where we do, just as the API server writes a review, it refuses the pod."""
 
 
 class Server:

@@ -4,10 +4,11 @@ The port is open to the pods' network, nobody shows who they are before they ask
 step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:
 of those that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that
 has been so for longest gives way to the next, never the one that has just come: an API server, or Prometheus, asks at
-once, also over a new connection where one that it kept was ended. Who is dismissed with an answer gives way among such
-alone: strangers end nobody who is let in. A handshake has `GRACE` at least: who floods the port makes newcomers wait in
-the system's queue, and does not end those that are about to ask. What is being answered is not cut off. A port whose
-readers come seldom also bounds how often hands are shaken (`handshakes`): who comes too often is not answered.
+once, also over a new connection where one that it kept was ended. One that asks nothing is left to that, and to the
+server behind (`KEEPALIVE`). Who is dismissed with an answer gives way among such alone: strangers end nobody who is let
+in. A handshake has `GRACE` at least: who floods the port makes newcomers wait in the system's queue, and does not end
+those that are about to ask. What is being answered is not cut off. A port whose readers come seldom also bounds how
+often hands are shaken (`handshakes`): who comes too often is not answered.
 
 Lives as long as the port is open, in the process's event loop.
 """
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
+KEEPALIVE: Final = 180.0
+"""Seconds, for the server behind; longer than the 90 s for which Go keeps an idle connection, ever used or not: the
+side that asks has to close it. Where we do, just as the API server writes a review, it refuses the pod."""
 GRACE: Final = 0.5
 """Seconds."""
 BACKLOG: Final = 1024

@@ -17,7 +17,7 @@ from controllers.runtime import metrics, selfsigned, tls, tokens
 from controllers.runtime.client import Client
 from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.health import Health
-from controllers.runtime.listener import Listener, Room
+from controllers.runtime.listener import KEEPALIVE, Listener, Room
 from controllers.runtime.readers import ASKING_MAX, Readers, Word
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Scraping:
         tls.load(context, await selfsigned.made_elsewhere(self._program), "")
         app = web.Application(client_max_size=BODY_MAX)
         app.router.add_get("/metrics", self._serve)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE, shutdown_timeout=1.0)
         await runner.setup()
         serve = cast("Callable[[], asyncio.Protocol]", runner.server)
         self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED, Handshakes(EACH, TOGETHER))

@@ -40,8 +40,8 @@ EVICTED: Final = "DisruptionTarget"
 """The condition that the API server gives a pod when it is evicted."""
 BEFORE_REMOVAL: Final = ("Draining", "Clearing", "Removing")
 PATIENT: Final = ("--node-monitor-grace-period=15m",)
-"""Simulated kubelets of so many nodes are late with their heartbeats on a small machine. After Kubernetes' 40 s pods of
-such a node are told to be not ready, which KWOK does not take back: they would be missing for ever."""
+"""Simulated kubelets of so many nodes are late with their heartbeats on a small machine. After the usual time pods
+of such a node are told to be not ready, which KWOK does not take back: they would be missing for ever."""
 
 
 @dataclass(frozen=True, slots=True)

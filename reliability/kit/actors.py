@@ -63,7 +63,7 @@ async def create_pool(client: Client, name: str, *, manager: str, **spec: Any) -
 async def create_pod(client: Client, pod: Mapping[str, Any], namespace: str, *, manager: str) -> None:
     """Create a pod as a workload's controller does: again, where the webhook could not be asked.
 
-    The webhook ends a connection over which nothing was asked for a while, just as the API server may write to it.
+    A replica that ends does so just as the API server may write to it.
     """
 
     def was_not_asked(error: RuntimeFault) -> bool:

@@ -23,7 +23,7 @@ from controllers.runtime.handshakes import Rate
 from controllers.runtime.health import Health, add_ports
 from controllers.runtime.readers import Readers, Word
 from controllers.runtime.scraping import Scraping, open_ports
-from tests.kit.waiting import until
+from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -232,6 +232,25 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert len(read) == len(text)
+
+
+async def test_who_never_asks_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none() -> web.Response:
+        raise AssertionError("nobody asks")
+
+    monkeypatch.setattr(scraping, "KEEPALIVE", 0.3)
+    client: Any = None
+    port = Scraping("x", client, none, host="127.0.0.1", port=0)
+    task = asyncio.create_task(port.run())
+    await until(lambda: port.port != 0 or task.done(), "it to serve")
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls)
+    async with asyncio.timeout(PATIENCE):
+        assert await reader.read() == b""
+    writer.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_what_the_other_program_says_is_told() -> None:

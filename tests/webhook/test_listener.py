@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,11 +79,20 @@ class Port:
 async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
     monkeypatch.setattr(listener, "SILENCE", QUICK)
     monkeypatch.setattr(listener, "SWEEP", QUICK / 10)
-    made = Port(tmp_path)
+    async with serving(tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Port]:
+    """A port, inside the block."""
+    made = Port(folder)
     await made.server.start(made.tls)
-    yield made
-    made.asked.go.set()
-    await made.server.stop()
+    try:
+        yield made
+    finally:
+        made.asked.go.set()
+        await made.server.stop()
 
 
 async def over(peer: Peer) -> bool:
@@ -130,13 +140,11 @@ async def test_who_has_yet_to_ask_is_ended_as_late_as_who_has_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "KEEPALIVE", QUICK)
-    made = Port(tmp_path)
-    await made.server.start(made.tls)
-    unused, kept = await made.peer(), await made.peer()
-    assert await answered(kept) == 200
-    assert await over(unused)
-    assert await over(kept)
-    await made.server.stop()
+    async with serving(tmp_path) as made:
+        unused, kept = await made.peer(), await made.peer()
+        assert await answered(kept) == 200
+        assert await over(unused)
+        assert await over(kept)
 
 
 async def test_who_comes_slowly_to_the_end_of_a_second_request_is_ended(port: Port) -> None:
