@@ -116,11 +116,13 @@ async def node_of_cards(plane: Plane, api: Api) -> AsyncIterator[Fleet]:
     await ready(api, node, "True")
     cards = [await free_card(api, node, number) for number in range(3)]
     made = Fleet(plane, api, node, cards)
-    await known(made)
-    yield made
-    for name in cards:
-        await api.client.request("DELETE", GPUDEVICE.path(name=name))
-    await api.client.request("DELETE", f"/api/v1/nodes/{node}")
+    try:
+        await known(made)
+        yield made
+    finally:  # the other tests of this cluster count its cards
+        for name in cards:
+            await api.client.request("DELETE", GPUDEVICE.path(name=name))
+        await api.client.request("DELETE", f"/api/v1/nodes/{node}")
 
 
 def module_config(*, enabled: bool | None = True, name: str = names.MODULE, **settings: Any) -> dict[str, Any]:

@@ -239,7 +239,7 @@ class Api:
 
     async def cards(self, pool: str) -> list[dict[str, Any]]:
         items = (await self.get(GPUDEVICE.path()))["items"]
-        return [item for item in items if item["status"]["poolRef"]["name"] == pool]
+        return [item for item in items if item.get("status", {}).get("poolRef", {}).get("name") == pool]
 
     async def reservations(self, pool: str) -> list[dict[str, Any]]:
         return [
