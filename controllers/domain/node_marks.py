@@ -2,6 +2,8 @@
 
 A taint that is not in the annotation, or that somebody gave another value, is somebody else's and stays. The annotation
 is written together with the taints, in one patch on the version that was read: the list of taints is one value.
+Nothing of somebody else's is replaced, so there is no former value to remember: where a node has another taint of the
+same key and effect, ours is not put there.
 """
 
 from __future__ import annotations
