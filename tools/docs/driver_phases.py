@@ -23,8 +23,9 @@ OF_THE_DRIVER: Final[dict[Phase, str]] = {
 ENDS: Final[dict[Phase, str]] = {
     "Preflight": "the check pod has ended; what it found holds for an hour",
     "Blocked": "the choice is another one; where a look found something, after 1 to 30 min; `driver-retry`",
-    "Queued": "there is a start permit, the revision is proved on such nodes or nobody tries it, nobody has paused it, and the"
-    " node is neither cordoned nor leaving; a node whose driver is replaced: its roll-out takes it out of service",
+    "Queued": "there is a start permit, the revision is proved on such nodes or nobody tries it, nobody has paused it,"
+    " and the node is neither cordoned nor leaving; where the driver is replaced: the roll-out takes the node out of"
+    " service",
     "Withdrawing": "the node is out of service, and no card of it is offered or promised",
     "Draining": "no pod uses a card of the node",
     "Clearing": "clients of the driver have left, and a pod that looks has found nobody who has it open",
