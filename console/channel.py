@@ -59,7 +59,7 @@ class Channel:
         """Take the page's rows as they are now; whether they differ."""
         if not self.filled:
             self.rows, self.filled, self.failure = rows, True, failure
-            self.wake()
+            self.notify()
             return True
         changed = rows_patch(self.rows, rows)
         if failure != self.failure:
@@ -71,7 +71,7 @@ class Channel:
         self._number += 1
         self._snapshot = None
         self._keep(event("patch", changed | self._failure(), self.position))
-        self.wake()
+        self.notify()
         return True
 
     def fail(self, failure: str) -> bool:
@@ -111,7 +111,7 @@ class Channel:
         except TimeoutError:
             return
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         """Let all readers look again."""
         self._news.set()
         self._news = asyncio.Event()

@@ -133,11 +133,11 @@ class Hub:
                     except Exception as error:  # an object that nobody thought of must not end the program
                         log.exception("the cluster cannot be shown")
                         self.sent += channel.fail(failure(error))
-                        channel.wake()
+                        channel.notify()
                         continue
                     await asyncio.sleep(0)
                 self._fill(key, channel, sights[rights])
-                channel.wake()  # readers look at the age of all, too
+                channel.notify()  # readers look at the age of all, too
                 await asyncio.sleep(0)
 
     def _fill(self, key: Key, channel: Channel, seen: Seen) -> None:

@@ -88,7 +88,7 @@ class Namespaces:
                 by_node[each.status.node_name or ""][at] = found
         for name, (before, after) in by_node.items():
             if before != after:
-                self._hear(name, before, after)
+                self._ingest_node(name, before, after)
 
     def look(self) -> bool:
         """Believe what had to wait, as far as it is time; whether there is a namespace more."""
@@ -98,7 +98,7 @@ class Namespaces:
                 self._believe(node)
         return self.known != before
 
-    def _hear(self, name: str, before: set[str], after: set[str]) -> None:
+    def _ingest_node(self, name: str, before: set[str], after: set[str]) -> None:
         node = self._nodes.get(name)
         if node is None:
             node = self._nodes[name] = _Node(self._clock())

@@ -1,14 +1,15 @@
-"""Retired words stay out of identifiers and of pages for users (tests/tools/retired.py, docs/dev/glossary.md)."""
+"""Retired words stay out of identifiers and of pages (tests/tools/retired.py, docs/dev/glossary.md)."""
 
 from __future__ import annotations
 
 import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from tests.tools.retired import NAMES, PARTS, PHRASES
-from tests.tools.vocabulary import ROOT, Uses, counted, identifiers, recorded, retired
+from tests.tools.vocabulary import ROOT, Uses, counted, identifiers, in_code, on_pages, recorded, retired
 
 UPDATE = "python -m tests.tools.vocabulary --update"
 GLOSSARY = ROOT / "docs" / "dev" / "glossary.md"
@@ -75,6 +76,18 @@ def test_identifiers_are_classes_functions_and_fields() -> None:
 
     assert list(identifiers(text, fields=True)) == ["Ward", "told", "hear"]
     assert list(identifiers(text, fields=False)) == ["Ward", "hear"]
+
+
+def test_pages_for_developers_and_the_console_are_read_and_history_is_not(tmp_path: Path) -> None:
+    read = ("README.md", "CONTRIBUTING.md", "docs/faq.md", "docs/dev/design.md")
+    for name in (*read, "docs/dev/adr/0001.md", "CHANGELOG.md", "docs/faq.ru.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("The card stands aside.", "utf-8")
+    (tmp_path / "console").mkdir()
+    (tmp_path / "console" / "hub.py").write_text("def told() -> None: ...\n", "utf-8")
+
+    assert {page for _, page in on_pages(tmp_path)} == set(read)
+    assert dict(in_code(tmp_path)) == {("told", "console"): 1}
 
 
 @pytest.mark.parametrize("phrase", PHRASES)

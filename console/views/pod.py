@@ -37,17 +37,17 @@ def rows(seen: Seen, params: Mapping[str, str], now: float) -> Mapping[str, Row]
     key = f"{namespace}/{name}"
     found = seen.pods.get(key)
     if found is None:
-        gone = missing("Pod", key, seen.pods) if seen.may_read(namespace) else _unread(namespace)
+        gone = missing("Pod", key, seen.pods) if seen.may_read(namespace) else _forbidden(namespace)
         return notes(seen, "Pod") | gone
     queue = _queue(found, pool_of(found), seen, now)
-    row = _pod(found) | explanation_row(explain.explained(_seen(found, seen, queue, now)), seen)
+    row = _pod(found) | explanation_row(explain.explained(_observed(found, seen, queue, now)), seen)
     verdicts = _verdicts(found, seen, queue, now)
     if is_unseen(verdicts):
         row["unread"] = [*row.get("unread", ()), OTHERS]
     return {"pod": row} | verdicts | notes(seen, "GPUDevice", "Node", "GPUPool")
 
 
-def _unread(namespace: str) -> dict[str, Row]:
+def _forbidden(namespace: str) -> dict[str, Row]:
     """The same whether or not there is such a pod; rights are known of namespaces that have some."""
     text = f"You may not read pods of {namespace}, or none of them asks for cards."
     return {"?/Pod": {"kind": "refused", "of": "Pod", "text": text}}
@@ -103,7 +103,7 @@ def _pod(pod: ShownPod) -> Row:
     )
 
 
-def _seen(pod: ShownPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
+def _observed(pod: ShownPod, seen: Seen, queue: _Queue | None, now: float) -> explain.PodSeen:
     """The pod with all that its cards depend on; events are not watched, and are nothing that is missing here."""
     name = pool_of(pod)
     pool = seen.pools.get(name)

@@ -140,7 +140,7 @@ class NodeCapacities:
 
     @property
     def spent(self) -> bool:
-        """Whether no work is left, in the midst of a pod: it was not held against all nodes."""
+        """Whether the work limit was reached before all nodes were compared with the pod."""
         return self._work < 0
 
     def take(self, pod: PendingPod) -> NodeCapacity | None:

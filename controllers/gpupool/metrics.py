@@ -54,7 +54,7 @@ RELEASE_SECONDS = Histogram(
 )
 SPLIT_PODS = Counter(
     "gpupool_split_pods_total",
-    "Pods of several cards that got such as are farther apart than those that were to be had, by the number of their"
+    "Pods of several cards whose cards are farther apart than other cards that were free, by the number of their"
     " cards and by what these do not share: bond, clique or link of NVLinks, PCI root, NUMA node.",
     ["pool", "cards", "level"],
 )

@@ -1,4 +1,4 @@
-"""Whether a pod of several cards got cards as near to each other as were to be had, and its condition about it. Pure.
+"""Whether a pod's cards are farther apart than others that were free, and the pod's condition about it. Pure.
 
 What kubelet gave is compared with the cards that were reserved for the pod, as its annotation names them; of a pod
 without reserved cards with what else was free on its node when kubelet had given. The first can be said at any time,

@@ -1,4 +1,4 @@
-"""Kubernetes Events: sentences for people, sent in the background and never in the way.
+"""Kubernetes Events, sent in the background; failures do not stop reconciliation.
 
 One task per process sends; the queue is bounded and drops, counted, when the API server
 cannot keep up. The same sentence about the same object within ten minutes is sent once, and

@@ -1,14 +1,14 @@
 """Accepts TLS connections with limits, so that clients that send nothing, or little, hold little memory.
 
-The port is open to the pods' network, nobody shows who they are before they ask, and a connection costs memory. So each
-step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:
-of those that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that
-has been so for longest gives way to the next, never the one that has just come: an API server, or Prometheus, asks at
-once, also over a new connection where one that it kept was ended. One that asks nothing is left to that, and to the
-server behind (`KEEPALIVE`). Who is dismissed with an answer gives way among such alone: strangers end nobody who is let
-in. A handshake has `GRACE` at least: who floods the port makes newcomers wait in the system's queue, and does not end
-those that are about to ask. What is being answered is not cut off. A port whose readers come seldom also bounds how
-often hands are shaken (`handshakes`): who comes too often is not answered.
+The port is open to the pods' network, and a connection costs memory. Clients are not authenticated before their first
+request. Each step has a time limit (`SILENCE`): a handshake, a request until its last byte, the reading of an answer.
+Each connection state has a maximum number: in a handshake, without a request yet, kept between two requests. Above the
+maximum, the oldest connection in that state is closed, never the newest: an API server, or Prometheus, sends its
+request at once, also over a new connection after an old one was closed. A connection that sends no request is closed by
+that maximum, or by the server behind (`KEEPALIVE`). Clients whose request was refused count apart: unauthenticated
+connections never close authenticated ones. A handshake is not closed before `GRACE`: a flood makes newcomers wait in
+the system's queue, and does not end those that are about to send a request. A connection is not closed while its
+request is being answered. A port whose readers come seldom also limits the rate of handshakes (`handshakes`).
 
 Lives as long as the port is open, in the process's event loop.
 """

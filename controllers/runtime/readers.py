@@ -32,7 +32,7 @@ REVIEW: Final = Resource(
 )
 SUBRESOURCE: Final = "prometheus-metrics"
 ALLOWED, REFUSED = 300.0, 10.0
-"""Seconds for which a word counts: a right that is taken away ends that much later, one that is given begins so."""
+"""Cache lifetime of an access decision, in seconds: a right that is taken away, or given, has effect after it."""
 STALE: Final = 5400.0
 """Seconds for which a yes counts while nobody can be asked."""
 TIMEOUT: Final = 5.0

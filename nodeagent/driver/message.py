@@ -1,4 +1,4 @@
-"""What is said of a node, as one line of JSON that kubelet does not cut."""
+"""The termination message of `nodeagent driver look` and `prepare`: one JSON line within kubelet's limit."""
 
 from __future__ import annotations
 

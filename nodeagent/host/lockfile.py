@@ -1,4 +1,4 @@
-"""Locks of the host as files: a `flock`, of which the kernel lets go however its process ends."""
+"""File locks (`flock`); the kernel releases them when the process ends."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bare",
         type=command.count,
-        default=1000,
-        help="nodes without a driver that join (default: 1000)",
+        default=60,
+        help="nodes without a driver that join; the budgets are for 1,000 (default: 60)",
     )
     parser.add_argument(
         "--batch",
@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--roll",
         type=command.count,
-        default=1000,
-        help="nodes onto which another version of a driver comes, 50 to a pool (default: 1000)",
+        default=60,
+        help="nodes onto which another driver version comes, 50 to a pool; the budgets are for 1,000 (default: 60)",
     )
     parser.add_argument(
         "--takeover", type=command.count, default=100, help="nodes that go over from GPU Operator (default: 100)"

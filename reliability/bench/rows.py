@@ -108,9 +108,9 @@ class Sizes:
     """Each costs the API server nine writes of several objects: more of them would measure the machine."""
     annotations: int = 150
     burst_cards: int = 1000
+    """Cards that are annotated at once."""
     plugin_patience: float = 30.0
     """Seconds, the setting pools.pluginPatience: no plugin runs, and each card says so after them."""
-    """Cards that are annotated at once."""
     pool_nodes: int = 125
     """Nodes with 8 cards of the webhook's pool."""
     reviews_a_second: int = 200
@@ -173,8 +173,8 @@ class Sizes:
     """Seconds in which nothing changes, and nothing may be sent."""
     batch: int = 1000
     """Nodes without a driver that join at once, at most; the next come when these are in service."""
-    driver_nodes: int = 1000
-    """Nodes without a driver that join."""
+    driver_nodes: int = 60
+    """Nodes without a driver that join: as many as two cores bring into service in minutes. Budgets are for 1,000."""
     driver_first: int = 5
     """Nodes without a driver that join one after another."""
     driver_unserved: int = 10
@@ -183,9 +183,9 @@ class Sizes:
     """Seconds in which nothing changes."""
     driver_objects: int = 200
     """GPUDrivers over the nodes, of which every second one overlaps another."""
-    roll_nodes: int = 1000
-    """Nodes onto which another version of a driver comes."""
-    roll_pools: int = 20
+    roll_nodes: int = 60
+    """Nodes onto which another version of a driver comes: as few for the same reason."""
+    roll_pools: int = 1
     """Pools that they are in."""
     roll_percent: int = 10
     """Share of them, and of each pool, that may be out of service."""

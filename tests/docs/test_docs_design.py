@@ -12,8 +12,9 @@ import yaml
 from controllers.api import reasons
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import lifecycle, pool_lifecycle
+from controllers.driver.node.states import STATES
 from tests.docs.site import ROOT, headings, text
-from tools.docs import tables
+from tools.docs import driver_phases, tables
 
 PAGE = ROOT / "docs" / "dev" / "design.md"
 FOLDERS = (
@@ -148,3 +149,14 @@ def test_the_tables_say_all_that_the_code_has() -> None:
     assert all(f"| {name} |" in made["pool-happenings"] for name in pool_lifecycle.TRANSITIONS)
     assert all(f"`{phase.name}`" in made["phases"] for phase in PHASES)
     assert {name for name in made if f"<!-- {name}:begin -->" not in text(PAGE)} == set()
+
+
+def test_the_table_of_work_on_a_driver_has_every_phase_with_its_limit() -> None:
+    (table,) = re.findall(r"<!-- driver-phases:begin -->\n(.*?)\n<!-- driver-phases:end -->", text(PAGE), re.DOTALL)
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+)$", table, re.MULTILINE))
+
+    assert list(rows) == list(STATES)
+    assert list(driver_phases.ENDS.keys() ^ STATES.keys()) == []
+    for phase, state in STATES.items():
+        assert state.limit is None or rows[phase].startswith(f"{state.limit / 60:g} min"), phase
+        assert state.late is None or f"`{state.late}`" in rows[phase], phase

@@ -79,7 +79,7 @@ def test_a_link_that_leaves_the_site_is_told(page: str, link: str, told: bool) -
         ("./pools.html#approval", False),
         ("./pools.html#disapproval", True),
         ("nowhere.md", True),
-        ("#what-the-refused-read", False),
+        ("#what-a-refusal-says", False),
         ("#nothing", True),
         ("./cr.html#gpupool-v1alpha1-spec-allocation-mode", False),
         ("./cr.html#gpupool-v1alpha1-spec-alocation", True),

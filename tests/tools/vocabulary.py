@@ -1,4 +1,4 @@
-"""Counts retired words in identifiers and on pages for users. `python -m tests.tools.vocabulary --update` records them.
+"""Counts retired words in identifiers and on pages. `python -m tests.tools.vocabulary --update` records them.
 
 The record (`vocabulary.json`, beside) is what is still allowed: how often each word is used in each package or on each
 page. A number may only fall.
@@ -20,7 +20,7 @@ from tests.tools.retired import NAMES, PARTS, PHRASES
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("vocabulary.json")
-PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu")
+PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "console")
 CONTRACT = "controllers/api"
 """Its fields are the users' words: they are spelled as the custom resources and settings have them."""
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -70,9 +70,10 @@ def in_code(root: Path = ROOT) -> Counter[tuple[str, str]]:
 
 
 def on_pages(root: Path = ROOT) -> Counter[tuple[str, str]]:
-    """How often each retired phrase stands on a page for users, by phrase and page."""
+    """How often each retired phrase stands on a page, by phrase and page; decisions and CHANGELOG are history."""
     found: Counter[tuple[str, str]] = Counter()
-    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    pages = [*(root / "docs").glob("*.md"), *(root / "docs" / "dev").glob("*.md")]
+    for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted(pages)]:
         if not path.name.endswith(".ru.md"):
             text = path.read_text("utf-8")
             for phrase in PHRASES:

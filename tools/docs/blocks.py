@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import ownership, reasons
 from controllers.domain import lifecycle, pool_lifecycle
-from tools.docs import catalogue, drivers, tables
+from tools.docs import catalogue, driver_phases, drivers, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ def blocks(root: Path) -> dict[str, str]:
         "components": tables.components(),
         "driver-images": drivers.images(),
         "driver-cards": drivers.cards(),
+        "driver-phases": driver_phases.phases(),
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
         "poolcycle": f"```mermaid\n{pool_lifecycle.diagram()}```\n\n{pool_lifecycle.table()}".rstrip(),
         "status-owners": ownership.table(),

@@ -76,8 +76,8 @@ ROWS: Final = (
         "Configured",
         "False",
         "LayoutFailed",
-        "the card could not be divided, or turned back, or not within `maintenance.deadline`: it stands aside, and "
-        "the pool goes on with the others",
+        "the card could not be divided, or its MIG mode switched off, or not within `maintenance.deadline`: it is not "
+        "offered, and the pool goes on with the others",
         "as the message says ([words](node-agent.md#words-at-the-head-of-a-reason)), then `kubectl annotate gpupool"
         " <pool> gpu.deckhouse.io/resume=true`; a reboot of the node has it tried again, too, and so does the end "
         "of strangers' pods that were on it; or leave it out (`kubectl label gpudevice "
@@ -87,7 +87,7 @@ ROWS: Final = (
         "Configured",
         "False",
         "LayoutDrifted",
-        "somebody divided the card otherwise: it stands aside",
+        "somebody divided the card differently: it is not offered",
         "as the message says ([words](node-agent.md#words-at-the-head-of-a-reason)), then `kubectl annotate gpupool"
         " <pool> gpu.deckhouse.io/resume=true`; a reboot of the node has it tried again, too, and so does the end "
         "of strangers' pods that were on it; or leave it out (`kubectl label gpudevice "

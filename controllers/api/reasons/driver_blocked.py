@@ -71,7 +71,7 @@ DRIVER: Final = (
     _row(
         "RevisionBad",
         "the nodes have no driver; the revision that is wanted failed on their kind, and none before it was good",
-        "name another `spec.version`, or mend what `Halted` tells and `kubectl gpu driver resume <driver>`",
+        "name another `spec.version`, or correct what `Halted` names and run `kubectl gpu driver resume <driver>`",
     ),
 )
 CARDS: Final = (

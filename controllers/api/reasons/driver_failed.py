@@ -41,7 +41,7 @@ REVISION: Final = (
     _of_revision(
         "ValidationTimeout",
         "the driver is loaded, and the node's checks did not pass in time",
-        "`kubectl gpu explain node <node>` says which check; what it finds is cured as on every day",
+        "`kubectl gpu explain node <node>` says which check, and what to do about it",
     ),
     _of_revision(
         "CardsLost",

@@ -30,8 +30,8 @@ ROWS: Final = (
         "Progressing",
         "True",
         "PodsProtected",
-        "pods on the node are not to be evicted, by an annotation, for data in an emptyDir, or as nothing makes them "
-        "anew, or a DaemonSet would there: they are waited for as long as `spec.rollout.drain` allows; then "
+        "pods on the node must not be evicted: by an annotation, for data in an emptyDir, or since no controller, or a "
+        "DaemonSet, would create them again: the node waits for them as long as `spec.rollout.drain` allows; then "
         f"{_LATER}",
         "end the pods that `status.driverWork.message` of the node's GPUNodeInventory names, or take the mark off "
         "them; `spec.rollout.drain.localData` and `.bare` say `Evict` where data and bare pods may go",
@@ -40,8 +40,8 @@ ROWS: Final = (
         "Progressing",
         "True",
         "EvictionRefused",
-        "a PodDisruptionBudget, or whoever looks after the pod, does not let a pod of the node be evicted: no pod of "
-        "the node is evicted before all may be; the API server is asked again each minute, and after the timeout "
+        "a PodDisruptionBudget, or another program, refuses the eviction of a pod of the node: no pod of the node is "
+        "evicted before all may be; the API server is asked again after 5 to 60 s, and after the timeout "
         f"{_LATER}",
         "`kubectl get pdb -A` shows budgets with 0 allowed disruptions: let more pods of them run elsewhere, or widen "
         "the budget",

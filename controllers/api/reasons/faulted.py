@@ -21,7 +21,7 @@ ROWS: Final = (
         "True",
         "CardLost",
         "the card is gone while it is in a pool",
-        "put it back, or remove its assignment; a pool that takes cards by itself lets go of it after "
+        "put it back, or remove its assignment; a pool that takes cards by itself releases it after "
         "`pools.danglingAfter`",
     ),
     Row(

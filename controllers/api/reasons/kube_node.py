@@ -20,7 +20,7 @@ ROWS: Final = (
         NODE_READY,
         "False",
         "NotReady",
-        "the node is being prepared, or something is the matter with it: its cards are given to nobody",
+        "the node is being prepared, or has a problem: its cards are given to no pod",
         "condition `ReadyForPooling` of the node's GPUNodeInventory says why: `kubectl gpu explain node <node>`",
     ),
     Row(

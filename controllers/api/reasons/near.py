@@ -14,8 +14,8 @@ ROWS: Final = (
         "False",
         "OtherCards",
         "kubelet gave the pod other cards of its node than those reserved for it, and these are farther apart",
-        "make the pod anew if its cards talk much to each other; where it comes often, see kubelet's topology manager "
-        "policy: all but `none` choose cards by NUMA node before the module is asked",
+        "if its cards exchange much data, delete the pod and create it again; if this happens often, check kubelet's "
+        "topology manager policy: all but `none` choose cards by NUMA node before the module is asked",
     ),
     Row(
         NEAR,
@@ -23,21 +23,22 @@ ROWS: Final = (
         "OtherNode",
         "the pod is on another node than the one on which cards were reserved for it when it was made, and the cards "
         "that it got there are farther apart",
-        "make the pod anew if its cards talk much to each other; what it prefers of nodes by itself, and what the "
-        "scheduler is configured to prefer, can outweigh the module",
+        "if its cards exchange much data, delete the pod and create it again; the pod's own node preferences, and "
+        "those of the scheduler's configuration, can outweigh the module's",
     ),
     Row(
         NEAR,
         "False",
         "NotReserved",
-        "no cards were reserved for the pod, and kubelet gave it such as are farther apart than others that were free",
-        "make the pod anew if its cards talk much to each other",
+        "no cards were reserved for the pod, and kubelet gave it cards that are farther apart than other cards that "
+        "were free",
+        "if its cards exchange much data, delete the pod and create it again",
     ),
     Row(
         NEAR,
         "True",
         "Together",
-        "kubelet gave the pod cards anew, as after a restart of its node, and now they are as near as those reserved "
+        "kubelet gave the pod other cards, as after a restart of its node, and now they are as near as those reserved "
         "for it",
         NOTHING,
     ),

@@ -67,7 +67,7 @@ ROWS: Final = (
         "PodsOverdue PluginsOverdue",
         "that takes longer than `maintenance.deadline`; nothing is killed",
         "end the pods (`kubectl get pods -A -l gpu.deckhouse.io/pool=<pool>`), look at the plugins' pods, leave a "
-        "card out whose node does not let go of it (`kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true`),"
+        "card out whose node does not withdraw it (`kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true`),"
         " or put `spec.allocation` back",
     ),
     Row(

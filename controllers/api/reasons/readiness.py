@@ -48,7 +48,7 @@ ROWS: Final = (
         "True",
         "Held",
         "the node fell silent, or its driver became too old, and a fuse keeps it: too many would be out at once",
-        "mend what the message says of the node; see why so many do; raise `health.maxUnavailablePercent`",
+        "correct what the message names; find out why it is so many; or raise `health.maxUnavailablePercent`",
     ),
     Row(
         EVERY,
@@ -84,7 +84,7 @@ ROWS: Final = (
         "InfraDegraded",
         "True",
         "NodeNotReady",
-        "the Node is not Ready, so nobody vouches for its cards",
+        "the Node is not Ready, so the state of its cards is not known",
         "`kubectl describe node <node>`",
     ),
     Row(

@@ -1,4 +1,4 @@
-"""Pods that are let go on without cards, so that an autoscaler sees them (`spec.queue.scaleUp`). Pure.
+"""Pods released without cards, so that an autoscaler sees them and adds nodes (`spec.queue.scaleUp`). Pure.
 
 Autoscalers look at pods that the scheduler could not place, and the scheduler does not look at a pod behind a gate. So
 where nothing can serve the first pods of a queue for a while, they are released without cards, in the queue's order and
