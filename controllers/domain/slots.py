@@ -39,6 +39,8 @@ Withheld = Literal[
     "OtherPool", "Leaving", "Ignored", "Faulted", "ManagedDisabled", "InventoryIncomplete", "NotPublished"
 ]
 """Why a card cannot be given, which its object alone says; the first that holds in this order."""
+NotIssued = Literal[Withheld, "ForeignUsers"]
+"""Why a new pod cannot get it; last, that pods have it by another program's resource."""
 
 
 class Card(NamedTuple):
@@ -160,19 +162,29 @@ def withheld(device: GPUDevice, pool: str) -> Withheld | None:
         return "Leaving"
     if (blocking := blocked_by(device)) is not None:
         return cast("Withheld", blocking.type)
-    if status.published is None or status.published.pool != pool or _is_withdrawn(device):
-        return "NotPublished"
-    return None
+    return None if is_offered(device, pool) else "NotPublished"
+
+
+def not_issued(device: GPUDevice, pool: str) -> NotIssued | None:
+    """Why a new pod of the pool cannot get the card now, wherever its node is; None where it can.
+
+    What people are shown of a card goes by it, so that no page calls a card free that nobody can get.
+    """
+    return withheld(device, pool) or ("ForeignUsers" if device.status.foreign_allocations else None)
 
 
 def issuable(device: GPUDevice, pool: str) -> bool:
     """Whether the card can be given to a new pod of the pool now, where its node `gives`."""
-    return withheld(device, pool) is None and not device.status.foreign_allocations
+    return not_issued(device, pool) is None
 
 
-def _is_withdrawn(device: GPUDevice) -> bool:
-    """Whether its plugin was told to offer it no more, and has not answered: it may be as far gone as its node."""
-    return offer_of(device) == "AwaitingWithdrawal"
+def is_offered(device: GPUDevice, pool: str) -> bool:
+    """Whether a plugin offers the card for the pool, and is to go on with it.
+
+    One that was told to offer it no more, and has not answered, may be as far gone as its node.
+    """
+    published = device.status.published
+    return published is not None and published.pool == pool and offer_of(device) != "AwaitingWithdrawal"
 
 
 def offer_of(device: GPUDevice) -> Offer | None:

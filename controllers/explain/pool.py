@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MISCONFIGURED
 from controllers.api.conditions import find as condition
-from controllers.domain.assignment import assigned_pool
-from controllers.domain.slots import blocked_by
+from controllers.domain.slots import blocked_by, not_issued
 from controllers.domain.wording import listed
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.lists import access
@@ -114,14 +113,22 @@ def idle(cards: Iterable[GPUDevice], pool: str) -> Iterator[Finding]:
 
 
 def _why_idle(device: GPUDevice, pool: str) -> str | None:
-    if (blocked := blocked_by(device)) is not None:
-        return f"{blocked.type}: {blocked.reason}"
-    if assigned_pool(device) != pool:
-        return "its annotation was taken off, it leaves"
-    if device.status.published is None:
-        configured = condition(device.status.conditions, CONFIGURED)
-        return f"not offered, {configured.reason}" if configured and configured.status != "True" else "not offered"
-    return None
+    """Why a new pod of the pool cannot get the card, in words; None where it can."""
+    match why := not_issued(device, pool):
+        case None:
+            return None
+        case "OtherPool":
+            return "the pool does not have it any more"
+        case "Leaving":
+            return "its annotation does not name the pool any more, it leaves"
+        case "NotPublished":
+            configured = condition(device.status.conditions, CONFIGURED)
+            return f"not offered, {configured.reason}" if configured and configured.status != "True" else "not offered"
+        case "ForeignUsers":
+            return "pods have it by another resource"
+        case _:
+            blocking = blocked_by(device)
+            return f"{why}: {blocking.reason}" if blocking is not None else why
 
 
 def _more(pool: GPUPool) -> Iterator[Finding]:
