@@ -96,6 +96,19 @@ def test_a_cure_names_what_it_is_about() -> None:
     assert well.spoken() == ""
 
 
+def test_what_closes_a_pool_until_somebody_acts_is_marked() -> None:
+    """Tenants are told to wait where the pool opens by itself, and whom to show the rest."""
+    closing = [
+        row
+        for row in reasons.POOL
+        if row.statuses == "True" and {"Maintenance", "Misconfigured"} & set(row.kinds.split())
+    ]
+    assert {row.reasons for row in closing if not row.lasting} == {
+        row.reasons for row in closing if row.cure.startswith("wait")
+    }
+    assert [row for section in reasons.SECTIONS.values() for row in section if row.lasting and row not in closing] == []
+
+
 def test_what_keeps_a_node_out_is_cured_as_in_the_condition_that_says_it() -> None:
     assert reasons.find("node", "ReadyForPooling", "False", "DriverNotFound") == reasons.find(
         "node", "DriverMissing", "True", "DriverNotFound"

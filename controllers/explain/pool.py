@@ -9,10 +9,10 @@ from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MI
 from controllers.api.conditions import find as condition
 from controllers.domain.slots import blocked_by, not_issued
 from controllers.domain.wording import listed
+from controllers.explain.cures import cure_of_closed
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.lists import access
 from controllers.explain.records import Unreadable
-from controllers.explain.refused import maintenance_cure
 from controllers.explain.words import UNITS, counted
 
 if TYPE_CHECKING:
@@ -52,22 +52,17 @@ def explained(seen: PoolSeen) -> Explanation:
 
 def find_blockers(pool: GPUPool) -> Iterator[Finding]:
     """What keeps the pool from giving cards to anybody."""
-    see = f"kubectl describe gpupool {pool.name}"
     if pool.metadata.deletion_timestamp is not None:
+        see = f"kubectl describe gpupool {pool.name}"
         yield Finding("bad", f"GPUPool {pool.name} is being deleted, and waits for its pods to end", see)
     told = set()
-    for kind, usual in (
-        (MAINTENANCE, f"Wait until the condition is over; pods are never killed for it ({see})"),
-        (MISCONFIGURED, f"Its administrator mends the spec: kubectl edit gpupool {pool.name}"),
-    ):
+    for kind in (MAINTENANCE, MISCONFIGURED):
         found = condition(pool.status.conditions, kind)
         # A layout that failed is in both, in the same words.
         if found is not None and found.status == "True" and (found.reason, found.message) not in told:
             told.add((found.reason, found.message))
-            do = maintenance_cure(found.reason, pool.name) or usual
-            yield Finding(
-                "bad", f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}", do
-            )
+            text = f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}"
+            yield Finding("bad", text, cure_of_closed(pool.name, kind, found.reason))
 
 
 def counts(pool: GPUPool) -> Iterator[Finding]:

@@ -164,7 +164,10 @@ class TestPools:
         [
             ("LayoutFailed", f"mend the nodes and resume: kubectl annotate gpupool {POOL} {names.RESUME}=true"),
             (names.REASON_MODULE_DISABLED, f"spec.enabled: true in ModuleConfig {names.MODULE}"),
-            ("WaitingForPods", "Wait until the condition is over"),
+            ("WaitingForPods", "wait, no pod is killed for it; or put spec.allocation back"),
+            ("PodsOverdue", f"For an administrator: end the pods (kubectl get pods -A -l {names.LABEL_POOL}={POOL})"),
+            ("PluginsOverdue", f"kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"),
+            ("OfAnotherVersion", "docs/conditions.md says of each reason what to do"),
         ],
     )
     def test_the_cure_of_a_maintenance_is_that_of_its_reason(self, reason: str, cure: str) -> None:
@@ -172,6 +175,16 @@ class TestPools:
         answer = pools.explained(pools.PoolSeen(pool(conditions=[closed]), ()))
         assert cure in answer.findings[0].do
         assert cure in text(pod.explained(seen(a_pod(), pool=pool(conditions=[closed]))))
+
+    @pytest.mark.parametrize(
+        ("reason", "cure"),
+        [("InvalidMIGProfile", "change spec.allocation.migProfile"), ("ModeNotServed", "change spec.allocation.mode")],
+    )
+    def test_the_cure_of_a_bad_spec_is_that_of_its_reason(self, reason: str, cure: str) -> None:
+        bad = {"type": "Misconfigured", "status": "True", "reason": reason, "message": "so it is"}
+        (found, *_) = pools.explained(pools.PoolSeen(pool(conditions=[bad]), ())).findings
+        assert found.do.startswith(f"For an administrator: {cure}")
+        assert f"kubectl edit gpupool {POOL}" in found.do
 
     def test_a_layout_that_failed_is_told_once(self) -> None:
         failed = [
