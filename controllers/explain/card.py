@@ -15,6 +15,7 @@ from controllers.domain.slots import BLOCKING, blocked_by, is_offered, not_issue
 from controllers.domain.wording import listed
 from controllers.explain.cures import cure
 from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.pending_card import describe_pending
 from controllers.explain.records import Unreadable
 from controllers.explain.words import card_name, counted, since
 
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice, PoolRef
     from controllers.api.gpunodeinventory import GPUNodeInventory
-
-PENDING = {
-    "AwaitingApproval": "it waits for somebody to confirm it",
-    "NoPoolMatched": "no pool's selectors mean it",
-    "OutOfSelector": "the pool does not match it, or has all it may of its node",
-    "Declined": "it is marked to be ignored",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +127,10 @@ def _pending(seen: CardSeen) -> Iterator[Finding]:
     pools = None if seen.inventory is None or isinstance(seen.inventory, Unreadable) else seen.inventory.status.pools
     entries = [e for e in (pools.pending if pools else ()) if e.inventory_id == seen.device.status.inventory_id]
     for entry in entries:
-        do = f"kubectl gpu assign {seen.device.name} {entry.pool}" if entry.reason == "AwaitingApproval" else ""
-        if entry.reason == "NoPoolMatched":
-            do = "Create a GPUPool, or widen the selectors of one: kubectl gpu pools -o wide"
+        node = seen.device.status.node_name or ""
+        meaning, do = describe_pending(entry.reason, card=seen.device.name, node=node, pool=entry.pool or "")
         of = f" (GPUPool {entry.pool})" if entry.pool else ""
-        yield Finding("note", f"{entry.reason}{of}: {PENDING[entry.reason]}", do)
+        yield Finding("note", f"{entry.reason}{of}: {meaning}", do)
 
 
 def _serves(seen: CardSeen) -> Iterator[Finding]:
