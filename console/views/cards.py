@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from console.views.common import less
 from controllers.domain.clock import seconds
+from controllers.domain.issuing import blocked_by, not_issued
 from controllers.domain.lifecycle import live
 from controllers.domain.near import locations
-from controllers.domain.slots import blocked_by, not_issued
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

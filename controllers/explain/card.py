@@ -9,9 +9,9 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING
 from controllers.api.conditions import find as condition
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.issuing import BLOCKING, blocked_by, is_offered, not_issued
 from controllers.domain.lifecycle import live
 from controllers.domain.request import suffix_for
-from controllers.domain.slots import BLOCKING, blocked_by, is_offered, not_issued
 from controllers.domain.wording import listed
 from controllers.explain.cures import cure
 from controllers.explain.explanation import Explanation, Finding

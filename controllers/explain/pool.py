@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MISCONFIGURED
 from controllers.api.conditions import find as condition
-from controllers.domain.slots import blocked_by, not_issued
+from controllers.domain.issuing import blocked_by, not_issued
 from controllers.domain.wording import listed
 from controllers.explain.cures import cure_of_closed
 from controllers.explain.explanation import Explanation, Finding

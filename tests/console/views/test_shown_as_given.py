@@ -8,7 +8,7 @@ import pytest
 
 from console.views.cards import square
 from controllers.api.gpudevice import ForeignAllocation, GPUDevice
-from controllers.domain.slots import BLOCKING, issuable
+from controllers.domain.issuing import BLOCKING, issuable
 from controllers.explain import card as cards
 from controllers.explain import pool as pools
 from tests.kit.objects import NOW, card, condition, pool, pool_ref, published
