@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from controllers.explain.choice import Change
 
 OK, FAILED = 0, 1
+UNASKED: Final = "The webhook was not asked, and may refuse what stands here: --dry-run=server asks it."
+"""Of a client's dry run: it knows conditions of the cards, and none of the pool's own rules."""
 AT_ONCE = 8
 
 
@@ -59,7 +61,8 @@ async def _carry_out(cluster: Cluster, args: argparse.Namespace, pool: str | Non
     unfit = {c.device.name for c in made if pool and not c.named and is_refusal(refused.get(c.device.name))}
     notes += [f"Left alone: {name}: {describe_fault(refused.pop(name))}" for name in sorted(unfit)]
     made = [change for change in made if change.device.name not in unfit]
-    for note in (*notes, *choice.taken_back(made)):
+    unasked = (UNASKED,) if args.dry_run == "client" and _todo(made) else ()
+    for note in (*notes, *choice.taken_back(made), *unasked):
         warn(note)
     if args.output == "table":
         print_lines(choice.spelled(change) for change in made)

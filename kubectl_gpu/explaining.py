@@ -12,9 +12,9 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
+from controllers.domain.named_devices import named_devices
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_by_pool
-from controllers.domain.slots import named_devices
 from controllers.explain import card, choice, node, pod, pool, verdict_table
 from controllers.explain.explanation import Explanation, as_json, lines
 from controllers.explain.faults import UsageError

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from controllers.api import reasons
+from controllers.api import names, reasons
 from controllers.api.components import COMPONENTS
 from controllers.api.reasons.runtime import RUNTIME_REASONS
 from controllers.api.reasons.typed import CheckWord, Reason
@@ -28,12 +28,12 @@ CODE = [
     if ("reasons" not in path.parts or path.name == "__init__.py") and path.name not in NO_PLANNERS
 ]
 SCOPES = {
-    "node": (reasons.NODE, reasons.NODE_OWNERS),
-    "card": (reasons.DEVICE, reasons.DEVICE_OWNERS),
-    "pool": (reasons.POOL, reasons.POOL_OWNERS),
-    "pod": (reasons.POD, reasons.POD_OWNERS),
-    "kube-node": (reasons.KUBE_NODE, reasons.KUBE_NODE_OWNERS),
-    "driver": (reasons.DRIVER, reasons.DRIVER_OWNERS),
+    "node": (reasons.NODE, reasons.NODE_OWNERS.keys()),
+    "card": (reasons.DEVICE, reasons.DEVICE_OWNERS.keys()),
+    "pool": (reasons.POOL, reasons.POOL_OWNERS.keys()),
+    "pod": (reasons.POD, {names.QUEUED, names.NEAR}),
+    "kube-node": (reasons.KUBE_NODE, {names.NODE_READY, names.NODE_HANDED_OVER}),
+    "driver": (reasons.DRIVER, reasons.DRIVER_OWNERS.keys()),
 }
 NEIGHBOURS = re.compile(r"^(the same|as above|see above)\b|; the same\b")
 """What a cure cannot say: kubectl prints it without the rows around it."""
@@ -69,10 +69,10 @@ def test_every_reason_is_given_somewhere() -> None:
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_rows_are_about_conditions_that_there_are(scope: str) -> None:
-    found, owners = SCOPES[scope]
+    found, kinds = SCOPES[scope]
     cells = [cell for row in found for cell in row.cells()]
 
-    assert {kind for kind, _, _ in cells} == owners.keys()
+    assert {kind for kind, _, _ in cells} == kinds
     assert {status for _, status, _ in cells} <= {"True", "False", "Unknown"}
     assert all(row.meaning and row.cure for row in found)
 
@@ -94,6 +94,19 @@ def test_a_cure_names_what_it_is_about() -> None:
     well = reasons.find("card", "Faulted", "False", "Healthy")
     assert well is not None
     assert well.spoken() == ""
+
+
+def test_what_closes_a_pool_until_somebody_acts_is_marked() -> None:
+    """Tenants are told to wait where the pool opens by itself, and whom to show the rest."""
+    closing = [
+        row
+        for row in reasons.POOL
+        if row.statuses == "True" and {"Maintenance", "Misconfigured"} & set(row.kinds.split())
+    ]
+    assert {row.reasons for row in closing if not row.lasting} == {
+        row.reasons for row in closing if row.cure.startswith("wait")
+    }
+    assert [row for section in reasons.SECTIONS.values() for row in section if row.lasting and row not in closing] == []
 
 
 def test_what_keeps_a_node_out_is_cured_as_in_the_condition_that_says_it() -> None:

@@ -15,7 +15,7 @@ from controllers.api.conditions import (
     UNASSIGNED_DEVICE,
 )
 from controllers.api.reasons import NODE_OWNERS
-from controllers.domain.slots import BLOCKING
+from controllers.domain.issuing import BLOCKING
 from controllers.explain.driver import NOTES, TROUBLES
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from console.views.common import less
-from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
+from controllers.domain.issuing import blocked_by, not_issued
 from controllers.domain.lifecycle import live
 from controllers.domain.near import locations
-from controllers.domain.slots import blocked_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -33,15 +32,14 @@ def square(card: GPUDevice, now: float) -> Square:
         return "Blocked"
     if status.pool_ref is None:
         return "Unassigned"
-    if assigned_pool(card) != status.pool_ref.name:
-        return "Leaving"
-    return _in_service(card, now)
+    kept = not_issued(card, status.pool_ref.name)
+    return "Leaving" if kept == "Leaving" else _in_service(card, now, is_offered=kept is None)
 
 
-def _in_service(card: GPUDevice, now: float) -> Square:
+def _in_service(card: GPUDevice, now: float, *, is_offered: bool) -> Square:
     if card.status.allocations:
         return "InUse"
-    if card.status.published is None:
+    if not is_offered:
         return "NotOffered"
     return "Promised" if any(live(one, now) for one in card.status.reservations) else "Free"
 

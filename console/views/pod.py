@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from console.views.common import cells_of, explanation_row, less, missing, notes
 from console.views.queues import observed_queue, queue_seen
 from console.views.verdicts import OTHERS, is_unseen, nodes_of, verdict_rows
+from controllers.domain.named_devices import named_devices
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_by_pool, units_of
-from controllers.domain.slots import named_devices
 from controllers.explain import pod as explain
 from controllers.explain.misfit import explain_misfit
 from controllers.explain.pod_verdict import verdict_of

@@ -7,7 +7,7 @@ implies and never throws it out of its pool.
 
 gpupool-controller asks `is_allowed` before it makes a transition, and takes what is then from
 `apply_transition`. The table says what is possible at all; whether it is time for it (the selectors, the
-fence, a deadline) each planner knows. The webhook reserves what `slots` calls issuable, which is
+fence, a deadline) each planner knows. The webhook reserves what `issuing` calls issuable, which is
 pooled and not faulted, and a fault is a condition of its owner, from which the state follows.
 """
 

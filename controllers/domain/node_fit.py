@@ -2,7 +2,7 @@
 
 Judged: a fixed nodeName, nodeSelector, required node affinity (labels and metadata.name), and
 taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread. A node
-that is unschedulable or not ready gives no cards to anybody (`domain/slots.py`), also not to a
+that is unschedulable or not ready gives no cards to anybody (`domain/issuing.py`), also not to a
 pod that names it and so goes past the scheduler.
 """
 

@@ -14,9 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.accounting import reported
 from controllers.domain.lifecycle import live
+from controllers.domain.named_devices import named_devices
 from controllers.domain.request import lasting_of, needs, units_of
-from controllers.domain.slots import named_devices, reported
 from controllers.domain.wording import listed
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
+from controllers.domain.named_devices import named_devices
 from controllers.domain.node_fit import PodConstraints, node_fits
 from controllers.domain.request import asked_of
-from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,11 +15,11 @@ SHOWN = 5
 _COMMAND_AT_THE_END = re.compile(r"(^|[:;,] )kubectl [^,;:]*$")
 
 
-def listed(items: Iterable[str]) -> str:
+def listed(items: Iterable[str], shown: int = SHOWN) -> str:
     """The first few, and how many more there are."""
     found = list(items)
-    rest = len(found) - SHOWN
-    return ", ".join(found[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(found) - shown
+    return ", ".join(found[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def short(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names, reasons
 from controllers.api.conditions import DEGRADED_WORKLOADS
 from controllers.api.conditions import find as condition
-from controllers.domain.slots import named_devices
+from controllers.domain.named_devices import named_devices
 from controllers.domain.wording import listed
 from controllers.explain import card
 from controllers.explain.explanation import Finding

@@ -9,27 +9,21 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING
 from controllers.api.conditions import find as condition
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.issuing import BLOCKING, blocked_by, is_offered, not_issued
 from controllers.domain.lifecycle import live
 from controllers.domain.request import suffix_for
-from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
 from controllers.explain.cures import cure
 from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.pending_card import describe_pending
 from controllers.explain.records import Unreadable
-from controllers.explain.words import card_name, since
+from controllers.explain.words import card_name, counted, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, PoolRef
     from controllers.api.gpunodeinventory import GPUNodeInventory
-
-PENDING = {
-    "AwaitingApproval": "it waits for somebody to confirm it",
-    "NoPoolMatched": "no pool's selectors mean it",
-    "OutOfSelector": "the pool does not match it, or has all it may of its node",
-    "Declined": "it is marked to be ignored",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +57,20 @@ def find_blockers(device: GPUDevice) -> Iterator[Finding]:
 def _verdict(seen: CardSeen) -> str:
     status, home = seen.device.status, seen.device.status.pool_ref
     name, named = card_name(seen.device), assigned_pool(seen.device)
-    if status.foreign_allocations or any(True for _ in find_blockers(seen.device)):
+    kept = not_issued(seen.device, home.name) if home is not None else None
+    if status.foreign_allocations or blocked_by(seen.device) is not None:
         where = f"is in GPUPool {home.name}" if home else "is in no pool"
         return f"Card {name} {where} and cannot be issued now"
     if home is None:
         return f"Card {name} is in no pool" + (f", though its annotation names {named}" if named else "")
-    if named != home.name:
+    if kept == "Leaving":
         return f"Card {name} is leaving GPUPool {home.name}"
-    held = any(live(r, seen.now) for r in status.reservations)
-    what = "serves pods" if status.allocations else "is reserved" if held else "is free"
+    if status.allocations:
+        what = "serves pods"
+    elif kept is not None:
+        what = "cannot be issued now"
+    else:
+        what = "is reserved" if any(live(r, seen.now) for r in status.reservations) else "is free"
     return f"Card {name} is in GPUPool {home.name} and {what}"
 
 
@@ -96,17 +95,8 @@ def _place(seen: CardSeen) -> Iterator[Finding]:
     if configured is not None and configured.status != "True":
         text = configured.message or f"Configured is {configured.status} ({configured.reason})"
         yield Finding("warning", text, cure("card", configured, card=device.name, pool=named or ""))
-    elif home is not None and status.published is None:
-        yield Finding("note", "The node's device plugin does not offer the card now")
-    elif home is not None and status.published is not None:
-        slots = status.published.slots
-        by_profile = (
-            f"{names.resource_name(suffix_for(home.name, each.profile))} ({each.slots})"
-            for each in status.published.profiles or ()
-        )
-        resources = listed(by_profile) or home.resource
-        text = f"The node's device plugin offers it as {resources}, {slots} slot{'' if slots == 1 else 's'}"
-        yield Finding("good", text)
+    elif home is not None:
+        yield _offered(device, home)
     if home is not None and named != home.name:
         to = f"its annotation now names {named}" if named else "its annotation was removed"
         yield Finding("note", f"It leaves GPUPool {home.name} when nobody uses it any more: {to}")
@@ -114,16 +104,33 @@ def _place(seen: CardSeen) -> Iterator[Finding]:
         yield from _pending(seen)
 
 
+def _offered(device: GPUDevice, home: PoolRef) -> Finding:
+    """Whether the node's device plugin offers the card for the pool that it is in."""
+    published = device.status.published
+    if published is None:
+        return Finding("note", "The node's device plugin does not offer the card now")
+    if not is_offered(device, home.name):
+        other = published.pool != home.name
+        what = f"offers the card for GPUPool {published.pool} still" if other else "has yet to withdraw the card"
+        return Finding("note", f"The node's device plugin {what}")
+    by_profile = (
+        f"{names.resource_name(suffix_for(home.name, each.profile))} ({each.slots})"
+        for each in published.profiles or ()
+    )
+    resources = listed(by_profile) or home.resource
+    slots = counted(published.slots, "slot")
+    return Finding("good", f"The node's device plugin offers it as {resources}, {slots}")
+
+
 def _pending(seen: CardSeen) -> Iterator[Finding]:
     """What the pool controller says of a card that is in no pool."""
     pools = None if seen.inventory is None or isinstance(seen.inventory, Unreadable) else seen.inventory.status.pools
     entries = [e for e in (pools.pending if pools else ()) if e.inventory_id == seen.device.status.inventory_id]
     for entry in entries:
-        do = f"kubectl gpu assign {seen.device.name} {entry.pool}" if entry.reason == "AwaitingApproval" else ""
-        if entry.reason == "NoPoolMatched":
-            do = "Create a GPUPool, or widen the selectors of one: kubectl gpu pools -o wide"
+        node = seen.device.status.node_name or ""
+        meaning, do = describe_pending(entry.reason, card=seen.device.name, node=node, pool=entry.pool or "")
         of = f" (GPUPool {entry.pool})" if entry.pool else ""
-        yield Finding("note", f"{entry.reason}{of}: {PENDING[entry.reason]}", do)
+        yield Finding("note", f"{entry.reason}{of}: {meaning}", do)
 
 
 def _serves(seen: CardSeen) -> Iterator[Finding]:

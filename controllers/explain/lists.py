@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, READY_FOR_POOLING
 from controllers.api.conditions import find as condition
+from controllers.domain.issuing import blocked_by
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
 from controllers.explain.table import Cell, Column
 from controllers.explain.words import since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,16 @@ from controllers.api import reasons
 from controllers.api.conditions import READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
 from controllers.api.reasons import NODE_OWNERS
-from controllers.explain.card import PENDING
 from controllers.explain.cures import cure
 from controllers.explain.driver import BAD
 from controllers.explain.explanation import Explanation, Finding
+from controllers.explain.pending_card import describe_pending
 from controllers.explain.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.gpunodeinventory import GPUNodeInventory, PendingCard, PendingReason
     from controllers.explain.explanation import Level
 
 
@@ -88,14 +88,17 @@ def _cards(inventory: GPUNodeInventory) -> Iterator[Finding]:
         yield Finding(
             "good", f"GPUPool {pool.name} has {counted(pool.slots, 'slot')} here, {pool.slots_reserved} reserved"
         )
-    counts: Counter[str] = Counter()
-    for entry in {(e.inventory_id, e.reason) for e in status.pools.pending}:
-        counts[entry[1]] += 1
-    for reason, count in sorted(counts.items()):
-        awaits = sorted({e.pool for e in status.pools.pending if e.reason == reason and e.pool})
-        of = f" for {' or '.join(awaits)}" if awaits else ""
-        do = (
-            f"kubectl gpu assign --node {inventory.name} {awaits[0]}" if reason == "AwaitingApproval" and awaits else ""
-        )
-        text = f"{counted(count, 'card')} in no pool, {reason}{of}: {PENDING[reason].replace('it ', 'each ', 1)}"
-        yield Finding("note", text, do)
+    yield from _pending(inventory.name, status.pools.pending)
+
+
+def _pending(node: str, entries: Iterable[PendingCard]) -> Iterator[Finding]:
+    """The node's cards in no pool, each reason once; of a pool that is the only one its name is in the command."""
+    by_reason: dict[PendingReason, list[PendingCard]] = defaultdict(list)
+    for entry in entries:
+        by_reason[entry.reason].append(entry)
+    for reason, found in sorted(by_reason.items()):
+        number = len({entry.inventory_id for entry in found})
+        pools = sorted({entry.pool for entry in found if entry.pool})
+        meaning, do = describe_pending(reason, node=node, pool=pools[0] if len(pools) == 1 else "")
+        of = f" for {' or '.join(pools)}" if pools else ""
+        yield Finding("note", f"{counted(number, 'card')} in no pool, {reason}{of}: {meaning}", do)

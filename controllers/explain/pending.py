@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import named_devices
+from controllers.domain.named_devices import named_devices
 from controllers.domain.waiting import until
 from controllers.domain.wording import listed
 from controllers.explain import pool as pools

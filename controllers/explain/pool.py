@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MISCONFIGURED
 from controllers.api.conditions import find as condition
-from controllers.domain.assignment import assigned_pool
-from controllers.domain.slots import blocked_by
+from controllers.domain.issuing import blocked_by, not_issued
 from controllers.domain.wording import listed
+from controllers.explain.cures import cure_of_closed
 from controllers.explain.explanation import Explanation, Finding
 from controllers.explain.lists import access
 from controllers.explain.records import Unreadable
-from controllers.explain.refused import maintenance_cure
 from controllers.explain.words import UNITS, counted
 
 if TYPE_CHECKING:
@@ -53,22 +52,17 @@ def explained(seen: PoolSeen) -> Explanation:
 
 def find_blockers(pool: GPUPool) -> Iterator[Finding]:
     """What keeps the pool from giving cards to anybody."""
-    see = f"kubectl describe gpupool {pool.name}"
     if pool.metadata.deletion_timestamp is not None:
+        see = f"kubectl describe gpupool {pool.name}"
         yield Finding("bad", f"GPUPool {pool.name} is being deleted, and waits for its pods to end", see)
     told = set()
-    for kind, usual in (
-        (MAINTENANCE, f"Wait until the condition is over; pods are never killed for it ({see})"),
-        (MISCONFIGURED, f"Its administrator mends the spec: kubectl edit gpupool {pool.name}"),
-    ):
+    for kind in (MAINTENANCE, MISCONFIGURED):
         found = condition(pool.status.conditions, kind)
         # A layout that failed is in both, in the same words.
         if found is not None and found.status == "True" and (found.reason, found.message) not in told:
             told.add((found.reason, found.message))
-            do = maintenance_cure(found.reason, pool.name) or usual
-            yield Finding(
-                "bad", f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}", do
-            )
+            text = f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}"
+            yield Finding("bad", text, cure_of_closed(pool.name, kind, found.reason))
 
 
 def counts(pool: GPUPool) -> Iterator[Finding]:
@@ -114,14 +108,22 @@ def idle(cards: Iterable[GPUDevice], pool: str) -> Iterator[Finding]:
 
 
 def _why_idle(device: GPUDevice, pool: str) -> str | None:
-    if (blocked := blocked_by(device)) is not None:
-        return f"{blocked.type}: {blocked.reason}"
-    if assigned_pool(device) != pool:
-        return "its annotation was taken off, it leaves"
-    if device.status.published is None:
-        configured = condition(device.status.conditions, CONFIGURED)
-        return f"not offered, {configured.reason}" if configured and configured.status != "True" else "not offered"
-    return None
+    """Why a new pod of the pool cannot get the card, in words; None where it can."""
+    match why := not_issued(device, pool):
+        case None:
+            return None
+        case "OtherPool":
+            return "the pool does not have it any more"
+        case "Leaving":
+            return "its annotation does not name the pool any more, it leaves"
+        case "NotPublished":
+            configured = condition(device.status.conditions, CONFIGURED)
+            return f"not offered, {configured.reason}" if configured and configured.status != "True" else "not offered"
+        case "ForeignUsers":
+            return "pods have it by another resource"
+        case _:
+            blocking = blocked_by(device)
+            return f"{why}: {blocking.reason}" if blocking is not None else why
 
 
 def _more(pool: GPUPool) -> Iterator[Finding]:

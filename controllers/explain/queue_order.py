@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import applied, offered_profiles
@@ -11,7 +10,7 @@ from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.queue.serve import Decision, Walk
-from controllers.domain.queue.supply import node_slots, reserves_now, suffices
+from controllers.domain.queue.supply import node_slots, reserves_now
 from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.queue.whole_gangs import group_gangs
 from controllers.explain.queue import (
@@ -26,6 +25,7 @@ from controllers.explain.queue import (
     reported_reason,
     waiter,
 )
+from controllers.explain.queue_reserved import count_reserved, split_served
 from controllers.explain.queue_seen import reservations_of
 from controllers.explain.queue_walk import walk_of
 from controllers.explain.records import Unreadable
@@ -33,9 +33,8 @@ from controllers.explain.records import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.tenant import TenantPod
-    from controllers.domain.queue.entry import Entry, Member
+    from controllers.domain.queue.entry import Entry
     from controllers.domain.queue.order import Ranked
     from controllers.explain.queue import NodeUse
     from controllers.explain.queue_seen import QueueSeen
@@ -43,43 +42,19 @@ if TYPE_CHECKING:
 
 def computed(seen: QueueSeen) -> Queue:
     """The queue of the pool."""
-    entries: list[Entry] = []
-    outside, promised = dict[str, str](), dict[str, str]()
     pool, by_request = seen.pool.name, reservations_of(seen)
     pods = {pod.key: pod for pod in seen.pods if is_queued(pod)}
-    for key, pod in pods.items():
-        entry = queue_entry(pod, pool, seen.tolerated)
-        if entry is None:
-            outside[key] = GATES_OF_OTHERS
-        elif reported_reason(pod) == DENIED:
-            outside[key] = DENIED
-        else:
-            entries.append(entry)
-    whole, incomplete = group_gangs(pods, seen.pods, entries)
-    outside |= dict.fromkeys(incomplete, INCOMPLETE_GANG)
-    entries = []
-    for entry in whole:
-        nodes = [_promised_node(seen, member, by_request.get(member.request_id, [])) for member in entry.members]
-        if all(node is not None for node in nodes):
-            promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
-        else:
-            entries.append(entry)
-    reserved = {
-        member.key: _by_node(by_request[member.request_id])
-        for entry in entries
-        for member in entry.members
-        if member.request_id in by_request
-    }
+    queued, outside = _queued(seen, pods)
+    entries, promised = split_served(seen, queued, by_request)
     profiles = dict.fromkeys([*offered_profiles(applied(seen.pool)), *(entry.profile for entry in entries)])
     slots = {profile: node_slots(seen, seen.now, profile) for profile in profiles}
     walks, before = dict[str | None, Walk](), dict[str | None, dict[str, int]]()
     for profile in () if isinstance(seen.nodes_read, Unreadable) else profiles:
         walks[profile], before[profile] = walk_of(seen, slots[profile], profile)
     used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
-    ranked = in_order(entries, used, policy_of(seen.pool))
     waiters = [
         *(_waiter_reserved(seen, pods[key], node) for key, node in promised.items()),
-        *_placed(seen, walks, ranked, pods),
+        *_placed(seen, walks, in_order(entries, used, policy_of(seen.pool)), pods),
         *(waiter(pods[key], pool, outside[key]) for key in sorted(outside, key=lambda key: _age(pods[key]))),
     ]
     return Queue(
@@ -91,10 +66,26 @@ def computed(seen: QueueSeen) -> Queue:
         used=used,
         limits=limits_of(seen.pool, waiters),
         before=before,
-        reserved=reserved,
+        reserved=count_reserved(entries, by_request),
         slots=slots,
         limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
+
+
+def _queued(seen: QueueSeen, pods: Mapping[str, TenantPod]) -> tuple[list[Entry], dict[str, str]]:
+    """The entries that the pods make, gangs as one; and why others have no place, by the pod's key."""
+    entries: list[Entry] = []
+    outside: dict[str, str] = {}
+    for key, pod in pods.items():
+        entry = queue_entry(pod, seen.pool.name, seen.tolerated)
+        if entry is None:
+            outside[key] = GATES_OF_OTHERS
+        elif reported_reason(pod) == DENIED:
+            outside[key] = DENIED
+        else:
+            entries.append(entry)
+    whole, incomplete = group_gangs(pods, seen.pods, entries)
+    return whole, outside | dict.fromkeys(incomplete, INCOMPLETE_GANG)
 
 
 def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
@@ -125,23 +116,6 @@ def _node_of(found: Decision, node: str | None) -> tuple[str | None, NodeUse | N
     if node is not None:
         return node, "free"
     return (", ".join(found.kept_nodes), "kept") if found.kept_nodes else (None, None)
-
-
-def _promised_node(seen: QueueSeen, member: Member, reserved: list[tuple[GPUDevice, Reservation]]) -> str | None:
-    """The node on which a pod's cards are reserved, so that it is released next; None where they are not."""
-    if isinstance(seen.nodes_read, Unreadable):
-        is_promised = sum(each.slots for _, each in reserved) >= member.units
-    else:
-        is_promised = suffices(seen, member, reserved)
-    return reserved[0][0].status.node_name or "" if is_promised else None
-
-
-def _by_node(reserved: Iterable[tuple[GPUDevice, Reservation]]) -> dict[str, int]:
-    """Slots of reservations by the node of their cards."""
-    found: Counter[str] = Counter()
-    for device, each in reserved:
-        found[device.status.node_name or ""] += each.slots
-    return found
 
 
 def _reason(pod: TenantPod, computed_reason: str) -> str:

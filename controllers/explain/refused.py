@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names, reasons
+from controllers.api import names
 from controllers.api.conditions import MAINTENANCE
 from controllers.domain.refusals import WAITING_LIMIT, recognize
+from controllers.explain.cures import cure_of_closed, is_lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,8 +35,6 @@ CURES_OF_REFUSALS: Final = {
     " kubectl edit gpupool {pool}, spec.queue.maxWaiting",
 }
 """What to do about a refusal where that is not what its error code says."""
-LASTING: Final = (names.REASON_LAYOUT_FAILED, names.REASON_MODULE_DISABLED)
-"""Reasons of condition Maintenance that wait for an administrator; of another one it ends by itself."""
 FIELDS: Final = {"reason": FAILED_CREATE}
 """Field selectors of the events that tell of pods that could not be made."""
 
@@ -67,18 +66,13 @@ def makers(pod: str) -> list[tuple[str, str]]:
 def cure(why: str) -> str:
     """What to do about a refusal; empty where its error code is none of ours."""
     found = recognize(why)
-    if found is not None and found.reason in LASTING:
-        return f"{maintenance_cure(found.reason, found.pool)}; the controller then tries again by itself"
+    if found is not None and is_lasting(MAINTENANCE, found.reason):
+        cured = cure_of_closed(found.pool, MAINTENANCE, found.reason)
+        return f"{cured}; the controller then tries again by itself"
     pool = found.pool if found is not None and found.pool else "<pool>"
     of_code = CURES.get(why.partition(":")[0], "")
     text = CURES_OF_REFUSALS.get(found.refusal, of_code) if found is not None else of_code
     return text.format(pool=pool)
-
-
-def maintenance_cure(reason: str, pool: str) -> str:
-    """What ends a pool's Maintenance of that reason; empty where it ends by itself."""
-    row = reasons.find("pool", MAINTENANCE, "True", reason) if reason in LASTING else None
-    return f"For an administrator: {row.spoken(pool=pool)}" if row is not None else ""
 
 
 def nothing_found(name: str, namespace: str, pods: Sequence[str], there: Sequence[str] = (), unread: str = "") -> str:

@@ -15,8 +15,9 @@ from controllers.api.conditions import NUMBERS, UNASSIGNED_DEVICE, find
 from controllers.api.gpupool import UNIT_OF_MODE
 from controllers.domain.allocation import applied, suffixes
 from controllers.domain.clock import seconds
+from controllers.domain.issuing import gives, issuable
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import gives, issuable, slots_of
+from controllers.domain.slots import slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

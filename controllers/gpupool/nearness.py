@@ -16,10 +16,12 @@ from controllers.api.conditions import condition
 from controllers.api.resources import POD
 from controllers.domain import near
 from controllers.domain.clock import begun, stamp
+from controllers.domain.issuing import issuable
 from controllers.domain.lifecycle import live
+from controllers.domain.named_devices import named_devices
 from controllers.domain.near import LEVELS, CardOption, Level
 from controllers.domain.request import asked_of, lasting_of
-from controllers.domain.slots import is_of, issuable, named_devices, slots_of
+from controllers.domain.slots import is_of, slots_of
 from controllers.domain.wording import listed
 from controllers.gpupool.pod_status import apply_condition
 from controllers.runtime.plan import EmitEvent, Plan, PlanBuilder, ref

@@ -12,11 +12,11 @@ from controllers.api.meta import ObjectMeta
 from controllers.domain.allocation import applied
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
+from controllers.domain.named_devices import named_nodes
 from controllers.domain.position import positions
 from controllers.domain.queue.entry import Entries
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_of
-from controllers.domain.slots import named_nodes
 from controllers.domain.taints import wanted
 from controllers.gpupool.caches import (
     BY_ASSIGNMENT,

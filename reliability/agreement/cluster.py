@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.whole_pod import WholePod
 from controllers.domain.verdict.demands import Demands, NodeUse
-from controllers.domain.verdict.nodes import histogram, node_verdict
+from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.records import NodeVerdict
 from reliability.agreement.records import Expected
 
@@ -65,6 +66,11 @@ class Cluster:
             found = adapter(Node).validate_python(self.nodes[name]), use
             self._read[name] = found
         return found
+
+
+def histogram(verdicts: Iterable[NodeVerdict]) -> Counter[str]:
+    """The scheduler's words and of how many nodes it says them, as its event FailedScheduling does."""
+    return Counter(message for verdict in verdicts for message in verdict.messages)
 
 
 def _pod(stored: Json) -> WholePod:

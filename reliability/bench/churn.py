@@ -17,8 +17,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api.queue import QueueHold
+from controllers.domain.issuing import issuable
+from controllers.domain.named_devices import named_devices, named_nodes
 from controllers.domain.request import units_of
-from controllers.domain.slots import issuable, named_devices, named_nodes
 from reliability.bench import churn_trace, stats
 from reliability.bench.churn_trace import MIX, TEAMS, Run, jain, sample
 from reliability.bench.environment import MANAGER

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.domain import near
+from controllers.domain.named_devices import named_devices
 from controllers.domain.request import effective, lasting, profile_of, suffixes_of, whole
-from controllers.domain.slots import named_devices
 from nodeagent.deviceplugin.devices import offers, preferred_allocation
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ContainerHolding
 

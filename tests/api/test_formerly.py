@@ -9,10 +9,10 @@ from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus
 from controllers.api.gpupool import AllocationSpec, GPUPool, GPUPoolSpec, GPUPoolStatus
 from controllers.api.meta import Condition
 from controllers.bootstrap.phases import PHASES
+from controllers.domain.issuing import offer_of
 from controllers.domain.mig import Division
 from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.position import is_lost
-from controllers.domain.slots import offer_of
 from controllers.gpupool.mig.layout import desired_division
 
 

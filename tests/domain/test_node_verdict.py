@@ -16,7 +16,7 @@ from controllers.api.record import adapter
 from controllers.api.whole_pod import WholePod
 from controllers.domain.quantities import NANO, nanos
 from controllers.domain.verdict.demands import Demands, NodeUse
-from controllers.domain.verdict.nodes import histogram, node_verdict, spelled
+from controllers.domain.verdict.nodes import node_verdict, spelled
 
 CARDS = "gpu.deckhouse.io/a"
 ROOM = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "10", CARDS: "4"}
@@ -286,14 +286,13 @@ def test_more_is_taken_than_there_is() -> None:
     assert said(pod(containers=[asks(cpu="1m")]), node(), *full)[1] == ("Insufficient cpu",)
 
 
-def test_the_histogram_counts_each_reason_of_a_node() -> None:
+def test_a_node_that_lacks_several_things_names_each_and_another_one_its_first_reason() -> None:
     demands = Demands.of(pod(containers=[asks(cpu="9", memory="33Gi")]))
     verdicts = [node_verdict(demands, one, NodeUse()) for one in (node(), node(unschedulable=True))]
-    assert histogram(verdicts) == {
-        "Insufficient cpu": 1,
-        "Insufficient memory": 1,
-        "node(s) were unschedulable": 1,
-    }
+    assert [verdict.messages for verdict in verdicts] == [
+        ("Insufficient cpu", "Insufficient memory"),
+        ("node(s) were unschedulable",),
+    ]
 
 
 @pytest.mark.parametrize(

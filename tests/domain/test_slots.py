@@ -13,8 +13,9 @@ from controllers.api.gpudevice import Allocation, GPUDevice, Reservation
 from controllers.api.gpupool import AllocationSpec, TimeSlice
 from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter, to_json
+from controllers.domain.accounting import account
 from controllers.domain.capacity import capacity
-from controllers.domain.slots import NodeSlots, account
+from controllers.domain.slots import NodeSlots
 from tests.kit import objects
 from tests.kit.objects import NOW
 from tests.kit.pods import pod_body

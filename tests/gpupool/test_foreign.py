@@ -8,7 +8,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.domain.slots import issuable
+from controllers.domain.issuing import issuable
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
 from tests.kit.objects import card, published

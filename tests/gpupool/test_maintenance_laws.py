@@ -16,11 +16,12 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter
+from controllers.domain.accounting import account
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.clock import stamp_exact
 from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import NodeSlots, account
+from controllers.domain.slots import NodeSlots
 from controllers.domain.usage import pool_users
 from controllers.gpupool.pool.state import evaluate_pool
 from tests.gpupool.machine import Controlled

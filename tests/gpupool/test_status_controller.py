@@ -19,6 +19,7 @@ from controllers.gpupool.loops import pools, status
 from controllers.gpupool.loops.reconciler import Reconciler
 from controllers.gpupool.membership.selector_index import SelectorIndex
 from controllers.gpupool.pool.plan import plan_pool, writes_status
+from controllers.runtime import pace
 from controllers.runtime.errors import Conflict
 from controllers.runtime.plan import Action, Apply, Plan
 from tests.gpupool.world import KINDS, Cluster
@@ -76,7 +77,7 @@ class Process:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which statuses and lists are written once in a while."""
-    return Clock(monkeypatch, status, pools)
+    return Clock(monkeypatch, pace)
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ async def test_a_list_was_written_though_what_came_after_it_was_refused(process:
         raise Conflict(409, "Conflict", "a card that is to come in")
 
     process.loops.pools._execute = refused
-    process.loops.pools._listed.clear()
+    process.loops.pools._listed.forget("a")
     with pytest.raises(Conflict):
         await process.act()
     assert process.listed == {"n1-0000:00:00.0"}

@@ -119,6 +119,18 @@ class TestRefusals:
         assert [c["done"] for c in json.loads(capsys.readouterr().out)["changes"]] == [False, True]
         assert api.written == {}
 
+    @pytest.mark.parametrize("form", ["table", "name", "json"])
+    async def test_a_dry_run_on_the_client_says_that_the_webhook_was_not_asked(
+        self, form: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        api, there = Api(*FREE, asking={SECOND: NO}), device("0000:5d:00.0")
+        assert await command(api, f"assign {FIRST} {SECOND} {POOL} --dry-run=client -o {form}") == 0
+        assert "The webhook was not asked, and may refuse" in capsys.readouterr().err
+        for others in (f"{FIRST} {POOL} --dry-run=server", f"{there.name} {POOL} --dry-run=client"):
+            assert await command(Api(*FREE, there), f"assign {others} -o {form}") == 0
+            assert "was not asked" not in capsys.readouterr().err
+        assert api.written == {}
+
 
 class TestANode:
     async def test_what_the_webhook_refuses_is_left_alone(self, capsys: pytest.CaptureFixture[str]) -> None:

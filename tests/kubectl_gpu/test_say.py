@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.api import names
+from controllers.api import names, reasons
 from controllers.api.gpudevice import ForeignAllocation, GPUDevice, Reservation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
@@ -16,6 +16,7 @@ from controllers.api.record import adapter
 from controllers.domain.clock import stamp
 from controllers.domain.wording import format_message
 from controllers.explain import card, choice, faults, lists, pod, words
+from controllers.explain import node as nodes
 from controllers.explain import pool as pools
 from controllers.explain.explanation import Explanation, lines
 from controllers.explain.records import SeenPod, Unreadable
@@ -164,7 +165,10 @@ class TestPools:
         [
             ("LayoutFailed", f"mend the nodes and resume: kubectl annotate gpupool {POOL} {names.RESUME}=true"),
             (names.REASON_MODULE_DISABLED, f"spec.enabled: true in ModuleConfig {names.MODULE}"),
-            ("WaitingForPods", "Wait until the condition is over"),
+            ("WaitingForPods", "wait, no pod is killed for it; or put spec.allocation back"),
+            ("PodsOverdue", f"For an administrator: end the pods (kubectl get pods -A -l {names.LABEL_POOL}={POOL})"),
+            ("PluginsOverdue", f"kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"),
+            ("OfAnotherVersion", "docs/conditions.md says of each reason what to do"),
         ],
     )
     def test_the_cure_of_a_maintenance_is_that_of_its_reason(self, reason: str, cure: str) -> None:
@@ -172,6 +176,16 @@ class TestPools:
         answer = pools.explained(pools.PoolSeen(pool(conditions=[closed]), ()))
         assert cure in answer.findings[0].do
         assert cure in text(pod.explained(seen(a_pod(), pool=pool(conditions=[closed]))))
+
+    @pytest.mark.parametrize(
+        ("reason", "cure"),
+        [("InvalidMIGProfile", "change spec.allocation.migProfile"), ("ModeNotServed", "change spec.allocation.mode")],
+    )
+    def test_the_cure_of_a_bad_spec_is_that_of_its_reason(self, reason: str, cure: str) -> None:
+        bad = {"type": "Misconfigured", "status": "True", "reason": reason, "message": "so it is"}
+        (found, *_) = pools.explained(pools.PoolSeen(pool(conditions=[bad]), ())).findings
+        assert found.do.startswith(f"For an administrator: {cure}")
+        assert f"kubectl edit gpupool {POOL}" in found.do
 
     def test_a_layout_that_failed_is_told_once(self) -> None:
         failed = [
@@ -216,6 +230,36 @@ class TestCards:
         inventory = made(GPUNodeInventory, metadata={"name": "worker-01"}, status=status)
         said = text(card.explained(card.CardSeen(free, inventory, NOW)))
         assert f"→ kubectl gpu assign {free.name} {POOL}" in said.splitlines()[-1]
+
+    @pytest.mark.parametrize("reason", ["AwaitingApproval", "NoPoolMatched", "OutOfSelector"])
+    def test_why_one_is_in_no_pool_stands_as_in_the_catalogue_of_reasons(self, reason: str) -> None:
+        free = device(claim=None, pool_ref=None, published=None)
+        entry = {"pool": POOL, "inventoryID": free.status.inventory_id, "reason": reason}
+        inventory = objects.inventory("worker-01", (free,), pools={"pending": [entry]})
+        row = reasons.find("node", "UnassignedDevice", "True", reason)
+        assert row is not None
+        meaning, named = row.meaning.replace("`", ""), {"node": "worker-01", "pool": POOL}
+
+        of_card = card.explained(card.CardSeen(free, inventory, NOW)).findings[-1]
+        assert of_card.text == f"{reason} (GPUPool {POOL}): {meaning}"
+        assert of_card.do == row.spoken(card=free.name, **named)
+        of_node = nodes.explained(nodes.NodeSeen(inventory)).findings[-1]
+        assert of_node.text == f"1 card in no pool, {reason} for {POOL}: {meaning}"
+        assert of_node.do == row.spoken(**named)
+
+    def test_no_pool_is_chosen_for_a_node_whose_cards_several_would_take(self) -> None:
+        free = device(claim=None, pool_ref=None, published=None)
+        about = {"inventoryID": free.status.inventory_id, "reason": "AwaitingApproval"}
+        inventory = objects.inventory("worker-01", pools={"pending": [about | {"pool": name} for name in "ab"]})
+        found = nodes.explained(nodes.NodeSeen(inventory)).findings[-1]
+        assert found.text.startswith("1 card in no pool, AwaitingApproval for a or b: ")
+        assert "kubectl gpu assign --node worker-01 <pool>" in found.do
+
+    def test_one_that_is_declined_says_so(self) -> None:
+        free = device(claim=None, pool_ref=None, published=None)
+        entry = {"inventoryID": free.status.inventory_id, "reason": "Declined"}
+        inventory = objects.inventory("worker-01", (free,), pools={"pending": [entry]})
+        assert "Declined: marked to be ignored" in text(card.explained(card.CardSeen(free, inventory, NOW)))
 
     def test_a_row_tells_whom_it_serves(self) -> None:
         taken = objects.allocation("p", "u1")

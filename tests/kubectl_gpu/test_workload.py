@@ -248,6 +248,9 @@ def test_a_pod_refused_by_a_closed_pool_hears_the_cure_of_its_reason() -> None:
     assert f"annotate gpupool {POOL} {names.RESUME}=true" in failed
     assert of("spec.scheduling.affinity cannot be read", names.POOL_MISCONFIGURED).startswith("Show the pool's admin")
     assert "spec.enabled: true" in of(f"the module is disabled by ModuleConfig {names.MODULE}, and pods keep theirs")
+    overdue = of("its cards are being divided anew (PodsOverdue)")
+    assert overdue.startswith("For an administrator: end the pods")
+    assert overdue.endswith("; the controller then tries again by itself")
     assert of("its cards are being divided anew (Rebuilding)").startswith("Wait, the controller tries again")
 
 

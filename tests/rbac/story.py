@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.rbac.log import Log, Wanted
     from tests.slice.people import People
 
-COVERAGE = "gpu-nfd-coverage"
+COVERAGE = names.COVERAGE
 TEAM, NODE, OTHER = "team", "gpu-1", "gpu-2"
 WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
 PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.DRIVER_CONTROLLER, names.WEBHOOK)

@@ -17,7 +17,7 @@ from controllers.domain.verdict.records import NodeVerdict
 from reliability.agreement import cases, run, wishes
 from reliability.agreement.__main__ import main
 from reliability.agreement.answers import outcome_of
-from reliability.agreement.cluster import Cluster, Rule
+from reliability.agreement.cluster import Cluster, Rule, histogram
 from reliability.agreement.fleet import Fleet
 from reliability.agreement.records import Expected, Outcome, asked, differences, reasons_of
 from reliability.agreement.tally import BARS, Sizes, Tally, summary
@@ -47,6 +47,17 @@ def forgets_the_others(pod: Demands, node: Any, there: NodeUse | None) -> NodeVe
 def forgets_cpu(pod: Demands, node: Any, there: NodeUse | None) -> NodeVerdict:
     """The pod asks for no CPU."""
     return node_verdict(replace(pod, requests={**pod.requests, CPU: 0}), node, there)
+
+
+def test_the_histogram_counts_each_reason_of_a_node() -> None:
+    lacking = ("Insufficient cpu", "Insufficient memory")
+    verdicts = [
+        NodeVerdict("a", "NodeResourcesFit", lacking),
+        NodeVerdict("b", "NodeResourcesFit", lacking[:1]),
+        NodeVerdict("c", "Unschedulable", ("node(s) were unschedulable",)),
+        NodeVerdict("d", "Fits"),
+    ]
+    assert histogram(verdicts) == {"Insufficient cpu": 2, "Insufficient memory": 1, "node(s) were unschedulable": 1}
 
 
 @pytest.mark.cluster

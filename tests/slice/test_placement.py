@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.domain.slots import named_nodes
+from controllers.domain.named_devices import named_nodes
 from sim.workload import gpu_pod, pod_spec
 from tests.kit.waiting import PATIENCE
 from tests.slice.machines import cards, joins

@@ -14,9 +14,9 @@ from controllers.api.gpupool import AllocationSpec, GPUPool, TimeSlice
 from controllers.api.kube import Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod as Pod
+from controllers.domain.accounting import account
 from controllers.domain.placement.capacity import node_capacity
 from controllers.domain.request import PoolRequest
-from controllers.domain.slots import account
 from tests.kit import objects, pods
 from tests.kit.objects import NOW
 from tests.kit.storage import cache

@@ -14,12 +14,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.accounting import account
 from controllers.domain.allocation import applied, offered_profiles
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.placement.capacity import node_capacity
 from controllers.domain.request import pool_of, pools_of, profile_of
-from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
 from webhook import metrics
 from webhook.caches.pending_pods import PendingPods

@@ -25,9 +25,9 @@ from controllers.api.record import adapter
 from controllers.api.resources import CONFIGMAP, GPUNODEINVENTORY, GPUPOOL
 from controllers.api.settings import ModuleConfig
 from controllers.domain import mig
+from controllers.domain.accounting import reported
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import positions
-from controllers.domain.slots import reported
 from controllers.domain.usage import card_users
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import metrics

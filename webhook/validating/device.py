@@ -33,8 +33,8 @@ from controllers.domain.eligibility import (
     pool_exists,
     pool_stays,
 )
+from controllers.domain.issuing import BLOCKING
 from controllers.domain.selectors.explain import explain_mismatch
-from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision.verdict import Denied
 from webhook.validating.result import ALLOWED, ReviewResult, warned

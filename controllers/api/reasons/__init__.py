@@ -83,10 +83,6 @@ DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""
 POOL_OWNERS: Final = _owners(pool)
 """Of a GPUPool."""
-POD_OWNERS: Final = _owners(queued, near)
-"""Of a pod that asks for cards."""
-KUBE_NODE_OWNERS: Final = _owners(kube_node)
-"""Of a Node."""
 DRIVER_OWNERS: Final = _owners(driver, driver_blocked, driver_failed, driver_rollout, driver_waiting)
 """Of a GPUDriver."""
 _BY_CELL: Final = {

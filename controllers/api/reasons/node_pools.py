@@ -21,8 +21,8 @@ ROWS: Final = (
         "True",
         "AwaitingApproval",
         "a pool would take cards that nobody has confirmed",
-        "`kubectl annotate gpudevice <card> gpu.deckhouse.io/assignment=<pool>`; `status.pools.pending` has the "
-        "command",
+        "`kubectl gpu assign <card> <pool>`, for all of the node `kubectl gpu assign --node <node> <pool>`; or "
+        "`kubectl annotate gpudevice <card> gpu.deckhouse.io/assignment=<pool>`",
     ),
     Row(
         "UnassignedDevice",

@@ -59,7 +59,7 @@ ROWS: Final = (
         "True",
         "WaitingForPods AwaitingWithdrawal",
         "the allocation was changed; cards are still used, promised or offered",
-        "wait, or put `spec.allocation` back",
+        "wait, no pod is killed for it; or put `spec.allocation` back",
     ),
     Row(
         "Maintenance",
@@ -69,6 +69,7 @@ ROWS: Final = (
         "end the pods (`kubectl get pods -A -l gpu.deckhouse.io/pool=<pool>`), look at the plugins' pods, leave a "
         "card out whose node does not withdraw it (`kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true`),"
         " or put `spec.allocation` back",
+        lasting=True,
     ),
     Row(
         "Maintenance",
@@ -84,6 +85,7 @@ ROWS: Final = (
         "the module is disabled: nothing of it runs on the nodes, pods that run keep their cards, and the pool "
         "keeps its own",
         "set `spec.enabled: true` in ModuleConfig `gpu-control-plane`",
+        lasting=True,
     ),
     Row(
         "Maintenance Misconfigured",
@@ -92,6 +94,7 @@ ROWS: Final = (
         "the layout came true on no card of the pool, or has drifted on all; the nodes are named",
         "mend the nodes and resume: `kubectl annotate gpupool <pool> gpu.deckhouse.io/resume=true`; or leave the card "
         "out (`kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true`), or change `spec.allocation`",
+        lasting=True,
     ),
     Row(
         "Misconfigured",
@@ -99,14 +102,17 @@ ROWS: Final = (
         "InvalidMIGProfile",
         "the pool has no cards, and none of those that its selectors match, in whatever pool they are, can be "
         "divided by its `migProfile`",
-        "change `spec.allocation.migProfile` or the selectors; it goes by itself when a card comes that can",
+        "change `spec.allocation.migProfile` or the selectors (`kubectl edit gpupool <pool>`); it goes by itself when "
+        "a card comes that can",
+        lasting=True,
     ),
     Row(
         "Misconfigured",
         "True",
         "ModeNotServed",
         "this version does not serve the pool's mode",
-        "change `spec.allocation.mode`",
+        "change `spec.allocation.mode` (`kubectl edit gpupool <pool>`)",
+        lasting=True,
     ),
     Row(
         "CapacityLow",

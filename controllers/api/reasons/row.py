@@ -25,6 +25,8 @@ class Row:
     """What it means; Markdown, as the cure is."""
     cure: str
     """What to do; it stands alone, since kubectl prints it without the rows around it."""
+    lasting: bool = False
+    """Of a pool that is closed: it stays so until its administrator does something; else it opens by itself."""
 
     def cells(self) -> Iterator[tuple[str, str, str]]:
         """Each condition, status and reason that the row is about."""
@@ -37,7 +39,17 @@ class Row:
         """The cure for a terminal, with names in place of `<node>`, `<card>`, `<pool>`; empty where none is needed."""
         if self.cure == NOTHING:
             return ""
-        text = _LINK.sub(lambda found: f"{found[1]} (docs/{found[2].partition('#')[0]})", self.cure).replace("`", "")
+        text = _plain(self.cure)
         for name, value in about.items():
             text = text.replace(f"<{name}>", value)
         return text
+
+    @property
+    def spoken_meaning(self) -> str:
+        """The meaning for a terminal."""
+        return _plain(self.meaning)
+
+
+def _plain(text: str) -> str:
+    """The text without Markdown: of a link its words and its page."""
+    return _LINK.sub(lambda found: f"{found[1]} (docs/{found[2].partition('#')[0]})", text).replace("`", "")

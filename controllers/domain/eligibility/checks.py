@@ -12,7 +12,7 @@ from controllers.api.conditions import IGNORED
 from controllers.domain.approval import is_ignored
 from controllers.domain.eligibility.mig import check_mig_mode
 from controllers.domain.eligibility.records import Ineligible
-from controllers.domain.slots import blocked_by
+from controllers.domain.issuing import blocked_by
 from controllers.domain.usage import foreign_users, in_use
 from controllers.domain.wording import short
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
+from controllers.domain.accounting import account
 from controllers.domain.allocation import applied, is_applied
+from controllers.domain.issuing import gives, issuable
 from controllers.domain.lifecycle import live
 from controllers.domain.near import NOTHING_FREE
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
-from controllers.domain.slots import NodeSlots, account, gives, is_of, issuable, slots_of
+from controllers.domain.slots import NodeSlots, is_of, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CONFIGURED, find
+from controllers.domain.issuing import blocked_by
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import blocked_by
 from controllers.domain.verdict.card_reason import own_promise, promised_here, reason_of, reason_of_free
 from controllers.domain.verdict.records import CardVerdict
 

@@ -9,7 +9,6 @@ what decides. Nor is looked at what is kept for a pod that has preempted others.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.kube import NodeTaint
@@ -21,8 +20,6 @@ from controllers.domain.verdict.demands import CPU, MEMORY, PODS, STORAGE, confl
 from controllers.domain.verdict.records import NodeVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.kube import Node
     from controllers.domain.node_fit import PodConstraints
     from controllers.domain.verdict.demands import Demands, NodeUse
@@ -67,11 +64,6 @@ def refused_to(pod: PodConstraints, named: frozenset[str] | None, node: Node) ->
         if (found := look(pod, node)) is not None:
             return found
     return None
-
-
-def histogram(verdicts: Iterable[NodeVerdict]) -> Counter[str]:
-    """The scheduler's words and of how many nodes it says them, as its event FailedScheduling does."""
-    return Counter(message for verdict in verdicts for message in verdict.messages)
 
 
 def _unnamed(named: frozenset[str], node: Node) -> NodeVerdict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.named_devices import named_devices
 from controllers.domain.node_fit import PodConstraints
 from controllers.domain.queue.supply import node_slots
 from controllers.domain.request import asked_of, suffix_for
-from controllers.domain.slots import named_devices
 from controllers.domain.verdict.card_reason import refused_by
 from controllers.domain.verdict.cards import card_verdicts
 from controllers.domain.verdict.pool_cards import CardState, NodeCards, pool_cards

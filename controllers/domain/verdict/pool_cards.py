@@ -1,6 +1,6 @@
 """The cards of a pool as they are, whichever pod asks: the verdicts that a pod's own are made from. Pure.
 
-They stand on `domain.slots` (what keeps a card from being given) and `domain.placement` (what is free of it): these
+They stand on `domain.issuing` (what keeps a card from being given) and `domain.placement` (what is free of it): these
 rules decide, and this module gives their answers a name.
 """
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
-from controllers.domain.slots import gives, is_of, withheld
+from controllers.domain.issuing import gives, withheld
+from controllers.domain.slots import is_of
 from controllers.domain.taints import keeps_off, spelled_taint
 from controllers.domain.verdict.nodes import CORDONED
 

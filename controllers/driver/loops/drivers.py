@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api.resources import GPUDRIVER
 from controllers.driver.drivers.plan import plan_driver
 from controllers.runtime.controller import Controller
+from controllers.runtime.pace import Pace
 from controllers.runtime.plan import Apply
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class DriverController:
     def __init__(self, process: Process, world: World) -> None:
         """Make the loop."""
         self._execute, self._world = process.executor.execute, world
-        self._written: dict[str, float] = {}  # when statuses were written, in monotonic seconds
+        self._written = Pace()
         self.controller = Controller("drivers", self._reconcile, workers=4)
 
     def enqueue_all(self) -> None:
@@ -43,11 +44,11 @@ class DriverController:
     async def _reconcile(self, name: str) -> float | None:
         seen = self._world.driver(name)
         if seen is None:
-            self._written.pop(name, None)
+            self._written.forget(name)
             return None
-        wait = self._written.get(name, float("-inf")) + STATUS_PERIOD - time.monotonic()
+        wait = self._written.seconds_left(name, STATUS_PERIOD)
         made = plan_driver(seen, time.time(), status_in=wait)
         await self._execute(made.actions)
         if any(isinstance(one, Apply) and one.ref.resource is GPUDRIVER and one.subresource for one in made.actions):
-            self._written[name] = time.monotonic()
+            self._written.mark_done(name)
         return made.requeue_after

@@ -11,7 +11,7 @@ from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.node_work import ABSENT_MAX, ready_changed
 from controllers.domain.driver.variant import revision_of, serves
-from controllers.domain.slots import blocked_by
+from controllers.domain.issuing import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.due import is_asked
 from controllers.driver.node.failing import fail

@@ -18,6 +18,7 @@ from controllers.domain.request import pools_of
 from controllers.gpupool import metrics
 from controllers.gpupool.caches import BY_NODE, UNBOUND
 from controllers.gpupool.loops.denials import Denials
+from controllers.gpupool.loops.planning import plan_at
 from controllers.gpupool.queue import pending_pods
 from controllers.gpupool.queue.looks import QueueLook, look_of
 from controllers.gpupool.queue.records import ObservedQueue, Promise, ReservationRound, Turn
@@ -82,7 +83,8 @@ class PendingPodController:
             self._world.queue_looks.pop(pool, None)
             return None
         now = time.time()
-        planned = await _plan(view, now)
+        is_large = len(view.unbound) + len(view.members) > THREAD_SIZE
+        planned = await plan_at(now, view, pending_pods.plan_pending_pods, is_large=is_large)
         ended = time.monotonic()
         self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), _unserved(view, planned)
         before = self._world.queue_looks.get(pool, QueueLook())
@@ -169,9 +171,3 @@ def _unserved(view: ObservedQueue, planned: ReservationRound) -> tuple[str, ...]
     """Whom the next round begins with where this one is not carried out: else they would come after younger ones."""
     again = planned.reserved if planned.unreached else [one for one in planned.reserved if one in view.unreached]
     return (*again, *planned.unreached)
-
-
-async def _plan(view: ObservedQueue, now: float) -> ReservationRound:
-    if len(view.unbound) + len(view.members) > THREAD_SIZE:
-        return await asyncio.to_thread(pending_pods.plan_pending_pods, view, now)  # a pure function of frozen values
-    return pending_pods.plan_pending_pods(view, now)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.named_devices import named_devices
 from controllers.domain.queue.gates import is_gated
 from controllers.domain.request import lasting_of
-from controllers.domain.slots import named_devices
 from controllers.gpupool import metrics
 from controllers.gpupool.nearness import compare, plan_near
 from controllers.gpupool.queue.promises import new_allocations

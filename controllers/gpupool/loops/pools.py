@@ -11,6 +11,7 @@ from controllers.gpupool.loops.planning import run_planner
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from controllers.gpupool.pool.plan import plan_orphans, plan_pool, writes_lists, writes_status
 from controllers.runtime.controller import Controller
+from controllers.runtime.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ class PoolController:
     def __init__(self, process: Process, world: World, status: StatusController, forget: Callable[[str], None]) -> None:
         """Make the controller. `forget(pool)` is called for a pool that is gone."""
         self._execute, self._world, self._status, self._forget = process.executor.execute, world, status, forget
-        self._listed: dict[str, float] = {}  # when the pools' lists were written, in monotonic seconds
+        self._listed = Pace()
         self.controller = Controller("pools", self._reconcile, workers=WORKERS)
 
     async def _reconcile(self, name: str) -> float | None:
@@ -58,21 +59,20 @@ class PoolController:
         if view is None:
             return None
         period = LISTS_PERIOD if len(view.members) > SHARD_CARDS else SMALL_LISTS_PERIOD
-        wait = self._listed.get(name, float("-inf")) + period - time.monotonic()
-        return await run_planner(view, partial(plan_pool, lists_in=wait))
+        return await run_planner(view, partial(plan_pool, lists_in=self._listed.seconds_left(name, period)))
 
     async def _carry_out(self, name: str, plan: Plan) -> None:
         try:
             await self._execute(plan.actions)
         finally:  # an action after these may have been refused
             if writes_lists(plan):
-                self._listed[name] = time.monotonic()
+                self._listed.mark_done(name)
             if writes_status(plan):
                 self._status.note_written(name)
 
     async def _release_orphans(self, name: str) -> float | None:
         """The pool is gone: release the cards that still refer to it."""
-        self._listed.pop(name, None)
+        self._listed.forget(name)
         self._forget(name)
         plan = plan_orphans(self._world.without_pool(name), time.time())
         await self._execute(plan.actions)

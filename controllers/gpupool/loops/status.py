@@ -8,7 +8,6 @@ in, is offered and acknowledged is one write.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from controllers.gpupool.pool.card_status import plan_card_status
 from controllers.gpupool.pool.plan import writes_status
 from controllers.gpupool.pool.status_plan import plan_pool_status
 from controllers.runtime.controller import Controller
+from controllers.runtime.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ class StatusController:
     def __init__(self, process: Process, world: World) -> None:
         """Make the controller."""
         self._execute, self._world = process.executor.execute, world
-        self._written: dict[str, float] = {}  # when the pools' statuses were, in monotonic seconds
+        self._written = Pace()
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.controller = Controller("status", self._reconcile, workers=4)
 
@@ -53,7 +53,7 @@ class StatusController:
 
     def note_written(self, pool: str) -> None:
         """The pool's status has been written."""
-        self._written[pool] = time.monotonic()
+        self._written.mark_done(pool)
 
     async def _reconcile(self, name: str) -> float | None:
         view = self._world.pool(name)
@@ -66,7 +66,7 @@ class StatusController:
             view = self._world.pool(name)
             if view is None:
                 return cards.requeue_after
-            wait = self._written.get(name, float("-inf")) + STATUS_PERIOD - time.monotonic()
+            wait = self._written.seconds_left(name, STATUS_PERIOD)
             pool = await run_planner(view, partial(plan_pool_status, status_in=wait))
             await self._execute(pool.actions)
             if writes_status(pool):
@@ -77,6 +77,6 @@ class StatusController:
     def _forget(self, pool: str) -> None:
         """The pool is gone; whoever still wrote its status has been in this loop, and is done."""
         metrics.forget(pool)
-        self._written.pop(pool, None)
+        self._written.forget(pool)
         if pool in self._locks and not self._locks[pool].locked():
             del self._locks[pool]

@@ -16,7 +16,7 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import lies_ahead, seconds, stamp
 from controllers.domain.eligibility import serves
-from controllers.domain.slots import offer_of
+from controllers.domain.issuing import offer_of
 from controllers.gpupool.membership.approval import (
     REMOVE_ASSIGNMENT,
     is_annotation_withdrawn,

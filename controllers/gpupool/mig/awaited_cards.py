@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import divided, is_applied
 from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
+from controllers.domain.issuing import blocked_by
 from controllers.domain.mig import DISABLED, CardLayout
-from controllers.domain.slots import blocked_by
 from controllers.gpupool.mig.cards import is_whole
 from controllers.gpupool.mig.handler import maintenance_since
 from controllers.gpupool.mig.progress import NEVER, CardProgress, part_progress

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import check_mig_state, teller
+from controllers.domain.issuing import offer_of
 from controllers.domain.pool_lifecycle import last_phase
-from controllers.domain.slots import offer_of
 from controllers.gpupool.mig import retry
 from controllers.gpupool.mig.cards import acknowledged, is_done
 

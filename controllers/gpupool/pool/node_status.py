@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.gpupool import PoolNode
+from controllers.domain.accounting import account
 from controllers.domain.eligibility import check_card
-from controllers.domain.slots import NodeSlots, account
+from controllers.domain.slots import NodeSlots
 from controllers.domain.taints import keeps_off
 from controllers.domain.usage import foreign_users
 from controllers.gpupool.pool import slots_not_shown

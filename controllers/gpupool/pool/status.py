@@ -11,8 +11,9 @@ from controllers.domain.allocation import profiles_of
 from controllers.domain.approval import is_automatic
 from controllers.domain.capacity import capacity
 from controllers.domain.clock import seconds, stamp
+from controllers.domain.issuing import offer_of
 from controllers.domain.lifecycle import facts_of, project
-from controllers.domain.slots import NodeSlots, offer_of
+from controllers.domain.slots import NodeSlots
 from controllers.gpupool.membership.assignment import is_offerable
 from controllers.gpupool.pool import slots_not_shown
 from controllers.gpupool.pool.conditions import is_capacity_awaited, pool_findings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.slots import named_devices, named_nodes
+from controllers.domain.named_devices import named_devices, named_nodes
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Allocation, GPUDevice

@@ -10,8 +10,8 @@ from controllers.api import names
 from controllers.api.gpudevice import Reservation
 from controllers.api.gpupool import PassedOver
 from controllers.domain.clock import seconds, stamp_exact
+from controllers.domain.issuing import gives, issuable
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import gives, issuable
 from controllers.domain.waiting import PendingPod
 from controllers.gpupool.queue.records import ObservedQueue, ReservationsByRequest, Turn
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import orjson
 import yaml
 
+from controllers.api import names
 from controllers.api.record import to_json
 from controllers.inventory.coverage.comparison.compare import compare
 from controllers.inventory.coverage.comparison.text import render
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from controllers.inventory.coverage.comparison.result import Result
 
-PROG = "gpu-nfd-coverage"
+PROG = names.COVERAGE
 EXIT_OK, EXIT_FINDINGS, EXIT_UNUSABLE, EXIT_INTERRUPTED = 0, 1, 2, 130
 POLL_SECONDS = 2.0
 DESCRIPTION = """\

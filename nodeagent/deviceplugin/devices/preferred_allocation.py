@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names as api
+from controllers.domain.named_devices import named_devices
 from controllers.domain.near import CardLocation, CardOption, nearest
 from controllers.domain.request import pool_of, profile_of, whole
-from controllers.domain.slots import is_of, named_devices
+from controllers.domain.slots import is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -52,6 +52,14 @@ def test_of_many_findings_the_first_are_shown_and_all_are_counted() -> None:
     assert "50 × LabelDifferent on a" in text
 
 
+def test_of_many_nodes_the_first_are_named_and_the_others_counted() -> None:
+    nodes = tuple(NodeResult(name=f"gpu-{n:02}", findings=(finding(),)) for n in range(15))
+    text = " ".join(render(Result(ok=False, nodes=nodes)).split())
+
+    assert "15 × LabelDifferent on gpu-00, gpu-01," in text
+    assert "gpu-10, gpu-11 and 3 more" in text
+
+
 def test_a_command_is_copied_in_one_piece() -> None:
     seen = good()
     text = render(compare(replace(seen, reports=seen.reports[:1], devices=(), inventories=())))

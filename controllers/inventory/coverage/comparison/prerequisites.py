@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.wording import listed
 from controllers.inventory.coverage.comparison.result import Issue
 from controllers.inventory.rule import node_feature_rule
 
@@ -64,13 +65,8 @@ def _difference(found: object, wanted: Sequence[dict[str, object]]) -> str:
         "changed": [name for name in ours if name in theirs and theirs[name] != ours[name]],
         "added": [name for name in theirs if name not in ours],
     }
-    words = [f"{word}: {_few(names_)}" for word, names_ in parts.items() if names_]
+    words = [f"{word}: {listed(names_, SHOWN)}" for word, names_ in parts.items() if names_]
     return "; ".join(words) or "the same rules, in another order or twice"
-
-
-def _few(words: Sequence[str]) -> str:
-    more = [f"{len(words) - SHOWN} more"] if len(words) > SHOWN else []
-    return ", ".join([*words[:SHOWN], *more])
 
 
 def _unreadable(name: str, why: str) -> Issue:

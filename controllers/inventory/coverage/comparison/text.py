@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from controllers.domain.wording import listed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -82,7 +84,7 @@ def _model(model: ModelResult) -> list[str]:
     facts = [_count(model.count, "card"), *(f"{size} MiB" for size in model.memory_mib)]
     facts += [f"compute capability {one}" for one in model.compute]
     lines = [*_wrapped(f"{TITLES[model.problem]}: {model.vendor}:{model.device} {name}", "", "  ")]
-    lines += _wrapped(f"{', '.join(facts)} on {_few(model.nodes)}", "  ", "  ")
+    lines += _wrapped(f"{', '.join(facts)} on {listed(model.nodes, SHOWN)}", "  ", "  ")
     if model.mig_profiles and not model.differences:
         lines += _wrapped(f"MIG profiles {', '.join(model.mig_profiles)}", "  ", "    ")
     for difference in model.differences:
@@ -107,7 +109,7 @@ def _summary(result: Result) -> list[str]:
                 where[finding.reason].append(node.name)
     lines = list(_wrapped(text, "", "  "))
     for reason, names in sorted(where.items()):
-        lines += _wrapped(f"{times[reason]} × {reason} on {_few(names)}", "  ", "    ")
+        lines += _wrapped(f"{times[reason]} × {reason} on {listed(names, SHOWN)}", "  ", "    ")
     return lines
 
 
@@ -139,8 +141,3 @@ def _wrapped(text: str, first: str, rest: str) -> Iterator[str]:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _few(names: Sequence[str]) -> str:
-    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
-    return ", ".join([*names[:SHOWN], *more])
