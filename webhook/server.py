@@ -16,7 +16,7 @@ import structlog
 from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
-from controllers.runtime.listener import KEEPALIVE, Listener, Room
+from controllers.runtime.listener import KEEPALIVE, ConnectionLimits, Listener
 from webhook import metrics
 from webhook.decision.review import BODY_MAX, NotAReview
 
@@ -41,7 +41,7 @@ LARGE: Final = 256 << 10
 """Bytes of a body from which on few are in hand at once: as JSON 8 MiB of it can take 90 MB. What one object of the API
 server says in annotations is no more than that."""
 LARGE_MAX: Final = 2
-ROOM = Room(handshakes=256, first=128, kept=256)
+LIMITS = ConnectionLimits(handshaking=256, awaiting_request=128, idle=256)
 
 
 class Server:
@@ -73,7 +73,7 @@ class Server:
         )
         await self._runner.setup()
         serve = cast("Callable[[], asyncio.Protocol]", self._runner.server)
-        self._listener = Listener(serve, ROOM, metrics.CONNECTIONS_ENDED)
+        self._listener = Listener(serve, LIMITS, metrics.CONNECTIONS_ENDED)
         try:
             self.port = await self._listener.start(self._host, self.port, tls)
         except OSError as error:

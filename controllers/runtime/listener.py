@@ -1,10 +1,10 @@
 """Accepts TLS connections with limits, so that clients that send nothing, or little, hold little memory.
 
 The port is open to the pods' network, and a connection costs memory. Clients are not authenticated before their first
-request. Each step has a time limit (`SILENCE`): a handshake, a request until its last byte, the reading of an answer.
-Each connection state has a maximum number: in a handshake, without a request yet, kept between two requests. Above the
-maximum, the oldest connection in that state is closed, never the newest: an API server, or Prometheus, sends its
-request at once, also over a new connection after an old one was closed. A connection that sends no request is closed by
+request. Each step has a time limit (`STEP_TIMEOUT`): a handshake, a request until its last byte, the reading of an
+answer. Each connection state has a maximum number: in a handshake, without a request yet, idle between two requests.
+Above the maximum, the oldest connection in that state is closed, never the newest: an API server, or Prometheus, sends
+its request at once, also over a new connection after an old one was closed. A connection that sends no request is closed by
 that maximum, or by the server behind (`KEEPALIVE`). Clients whose request was refused count apart: unauthenticated
 connections never close authenticated ones. A handshake is not closed before `GRACE`: a flood makes newcomers wait in
 the system's queue, and does not end those that are about to send a request. A connection is not closed while its
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from controllers.runtime.handshakes import Handshakes
 
 log = structlog.get_logger()
-SILENCE: Final = 3.0
-"""Seconds."""
+STEP_TIMEOUT: Final = 3.0
+"""Seconds for a handshake, for a request until its last byte, and for the reading of an answer."""
 KEEPALIVE: Final = 180.0
 """Seconds, for the server behind; longer than the 90 s for which Go keeps an idle connection, ever used or not: the
 side that asks has to close it. Where we do, just as the API server writes a review, it refuses the pod."""
@@ -50,20 +50,20 @@ OUT_OF_FILES: Final = 0.1
 """Seconds until it is tried again to take one in where the system would not have it."""
 
 
-TURNED_AWAY: Final = 10
-"""Of those that come too often, so many are taken in before others of this program have a turn …"""
-TURNED_AWAY_REST: Final = 0.01
-"""… and so many seconds: a flood of them takes a small part of a core."""
+REJECTED_BEFORE_YIELD: Final = 10
+"""So many connections that come too often are closed at once, before this program's other work has its time:"""
+YIELD_TIME: Final = 0.01
+"""seconds of it, so that a flood takes a small part of a core."""
 
 
-class Room(NamedTuple):
-    """How many connections there may be of each sort."""
+class ConnectionLimits(NamedTuple):
+    """How many connections there may be in each state."""
 
-    handshakes: int
-    first: int
-    """That have asked nothing yet."""
-    kept: int
-    """That have asked, and ask nothing now; as many again that are dismissed, and have yet to read so."""
+    handshaking: int
+    awaiting_request: int
+    """That have sent no request yet."""
+    idle: int
+    """Between two requests; as many again whose request was refused, and who have yet to read so."""
 
 
 class Listener:
@@ -72,7 +72,7 @@ class Listener:
     def __init__(
         self,
         serve: Callable[[], asyncio.Protocol],
-        room: Room,
+        limits: ConnectionLimits,
         ended: Counter,
         handshakes: Handshakes | None = None,
     ) -> None:
@@ -80,12 +80,12 @@ class Listener:
 
         `handshakes`: who may shake hands how often; anybody where it is None.
         """
-        self._serve, self._room, self.ended, self._limit = serve, room, ended, handshakes
+        self._serve, self._limits, self.ended, self._rate = serve, limits, ended, handshakes
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._open: dict[asyncio.BaseTransport, Connection] = {}
-        self._first: dict[Connection, None] = {}
-        self._kept: dict[Connection, None] = {}
+        self._awaiting_request: dict[Connection, None] = {}
+        self._idle: dict[Connection, None] = {}
         self._dismissed: dict[Connection, None] = {}
         self._sockets: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -152,10 +152,10 @@ class Listener:
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A handshake is over."""
         self._handshakes.pop(connection, None)
-        if len(self._first) >= self._room.first:
-            next(iter(self._first)).end("crowded")
+        if len(self._awaiting_request) >= self._limits.awaiting_request:
+            next(iter(self._awaiting_request)).end("crowded")
         self._open[transport] = connection
-        self._first[connection] = None
+        self._awaiting_request[connection] = None
 
     def lost(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
         """A connection is over."""
@@ -165,28 +165,28 @@ class Listener:
     def begins(self, connection: Connection) -> None:
         """A request's first bytes have come: where the connection was kept, it is no longer the longest quiet."""
         connection.owes_since = self._loop.time()
-        if connection in self._kept:
-            self._kept[connection] = self._kept.pop(connection)
+        if connection in self._idle:
+            self._idle[connection] = self._idle.pop(connection)
 
     def pauses(self, connection: Connection) -> None:
         """Its peer does not read."""
         connection.owes_since = self._loop.time()
 
     def _keep(self, connection: Connection) -> None:
-        kept = self._dismissed if connection.is_dismissed else self._kept
-        if len(kept) >= self._room.kept:
-            next(iter(kept)).end("crowded")
-        kept[connection] = None
+        idle = self._dismissed if connection.is_dismissed else self._idle
+        if len(idle) >= self._limits.idle:
+            next(iter(idle)).end("crowded")
+        idle[connection] = None
         if connection.is_dismissed:
             connection.owes_since = self._loop.time()  # to read its answer, and to go
 
     def _forget(self, connection: Connection) -> None:
-        self._first.pop(connection, None)
-        self._kept.pop(connection, None)
+        self._awaiting_request.pop(connection, None)
+        self._idle.pop(connection, None)
         self._dismissed.pop(connection, None)
 
     async def _take_in(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
-        turned_away = 0
+        rejected = 0
         while True:
             try:
                 peer, address = await self._loop.sock_accept(listening)
@@ -194,14 +194,14 @@ class Listener:
                 log.warning("cannot take a connection in", error=str(error))
                 await asyncio.sleep(OUT_OF_FILES)
                 continue
-            if self._limit is not None and not self._limit.allows(address[0], self._loop.time()):
+            if self._rate is not None and not self._rate.allows(address[0], self._loop.time()):
                 peer.close()
                 self.ended.labels("often").inc()
-                turned_away += 1
-                await asyncio.sleep(0 if turned_away % TURNED_AWAY else TURNED_AWAY_REST)
+                rejected += 1
+                await asyncio.sleep(0 if rejected % REJECTED_BEFORE_YIELD else YIELD_TIME)
                 continue
             try:
-                await self._make_room()
+                await self._close_oldest_handshakes()
             except BaseException:
                 peer.close()
                 raise
@@ -210,9 +210,9 @@ class Listener:
             self._handshakes[connection] = task
             await asyncio.sleep(0)  # let it begin: a task that is cancelled before never closes its socket
 
-    async def _make_room(self) -> None:
+    async def _close_oldest_handshakes(self) -> None:
         """Wait until one more may shake hands; the oldest gives way when it has had its time."""
-        while len(self._handshakes) >= self._room.handshakes:
+        while len(self._handshakes) >= self._limits.handshaking:
             oldest = next(iter(self._handshakes))
             if (rest := oldest.since + GRACE - self._loop.time()) > 0:
                 await asyncio.sleep(rest)
@@ -224,7 +224,11 @@ class Listener:
         peer.setblocking(False)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: connection, peer, ssl=tls, ssl_handshake_timeout=SILENCE, ssl_shutdown_timeout=2 * SILENCE
+                lambda: connection,
+                peer,
+                ssl=tls,
+                ssl_handshake_timeout=STEP_TIMEOUT,
+                ssl_shutdown_timeout=2 * STEP_TIMEOUT,
             )
         except OSError as error:  # also a TimeoutError, and what OpenSSL says
             self.ended.labels("handshake").inc()
@@ -236,7 +240,7 @@ class Listener:
         """End those that owe something for too long."""
         while True:
             await asyncio.sleep(SWEEP)
-            since = self._loop.time() - SILENCE
+            since = self._loop.time() - STEP_TIMEOUT
             for each in [c for c in self._open.values() if c.owes_since is not None and c.owes_since < since]:
                 each.end("silent")
 

@@ -31,7 +31,7 @@ REVIEW: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 SUBRESOURCE: Final = "prometheus-metrics"
-ALLOWED, REFUSED = 300.0, 10.0
+ALLOWED_FOR, REFUSED_FOR = 300.0, 10.0
 """Cache lifetime of an access decision, in seconds: a right that is taken away, or given, has effect after it."""
 STALE: Final = 5400.0
 """Seconds for which a yes counts while nobody can be asked."""
@@ -46,13 +46,14 @@ WAITING_MAX: Final = 32
 UNAUTHORIZED: Final = 401
 
 
-class Word(Enum):
-    """What is answered, as a status of HTTP."""
+class Access(Enum):
+    """Whether the owner of a token may read, as a status of HTTP."""
 
-    YES = 200
-    UNKNOWN = 401
-    NO = 403
-    NOT_ASKED = 503
+    ALLOWED = 200
+    UNAUTHENTICATED = 401
+    FORBIDDEN = 403
+    UNAVAILABLE = 503
+    """The API server could not be asked."""
 
 
 class Readers:
@@ -67,44 +68,44 @@ class Readers:
         wanted |= {"namespace": names.NAMESPACE, "name": program}
         self._body = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": wanted}}
         self._may: dict[bytes, float] = {}  # a token's hash, and when it was last allowed
-        self._may_not: dict[bytes, tuple[float, Word]] = {}
-        self._questions: tokens.Questions[Word] = tokens.Questions(at_once=ASKING_MAX, waiting=WAITING_MAX)
+        self._may_not: dict[bytes, tuple[float, Access]] = {}
+        self._questions: tokens.Questions[Access] = tokens.Questions(at_once=ASKING_MAX, waiting=WAITING_MAX)
 
-    async def authorize(self, token: str) -> Word:
+    async def authorize(self, token: str) -> Access:
         """Whether the owner of a token may read; raises nothing but a cancellation."""
         now, key = self._clock(), tokens.hashed(token)
         since = self._may.get(key)
-        if since is not None and now - since < ALLOWED:
-            return Word.YES
-        at, word = self._may_not.get(key, (now - REFUSED, Word.NO))
-        if now - at < REFUSED:
-            return word
+        if since is not None and now - since < ALLOWED_FOR:
+            return Access.ALLOWED
+        at, access = self._may_not.get(key, (now - REFUSED_FOR, Access.FORBIDDEN))
+        if now - at < REFUSED_FOR:
+            return access
         try:
-            word = await self._questions.answer(key, lambda: self._ask(token, key), stranger=since is None)
+            access = await self._questions.answer(key, lambda: self._ask(token, key), stranger=since is None)
         except tokens.CrowdedError:
-            return Word.NOT_ASKED
+            return Access.UNAVAILABLE
         # Only the API server's own silence makes the last word count for longer, not a crowd of strangers.
-        return Word.YES if word is Word.NOT_ASKED and since is not None and now - since < STALE else word
+        return Access.ALLOWED if access is Access.UNAVAILABLE and since is not None and now - since < STALE else access
 
-    async def _ask(self, token: str, key: bytes) -> Word:
-        word = await self._word(token)
-        if word is Word.YES:
+    async def _ask(self, token: str, key: bytes) -> Access:
+        access = await self._review(token)
+        if access is Access.ALLOWED:
             self._may_not.pop(key, None)
             tokens.remember(self._may, key, self._clock(), KNOWN_MAX)
-        elif word is not Word.NOT_ASKED:
+        elif access is not Access.UNAVAILABLE:
             self._may.pop(key, None)
-            tokens.remember(self._may_not, key, (self._clock(), word), KNOWN_MAX)
-        return word
+            tokens.remember(self._may_not, key, (self._clock(), access), KNOWN_MAX)
+        return access
 
-    async def _word(self, token: str) -> Word:
-        async def its() -> str:
+    async def _review(self, token: str) -> Access:
+        async def token_itself() -> str:
             return token
 
         try:
             path = REVIEW.path(None)
-            answer = await self._client.with_token(its).request("POST", path, body=self._body, timeout=TIMEOUT)
-            return Word.YES if orjson.loads(answer)["status"]["allowed"] is True else Word.NO
+            answer = await self._client.with_token(token_itself).request("POST", path, body=self._body, timeout=TIMEOUT)
+            return Access.ALLOWED if orjson.loads(answer)["status"]["allowed"] is True else Access.FORBIDDEN
         except Forbidden as error:
-            return Word.UNKNOWN if error.status == UNAUTHORIZED else Word.NO
+            return Access.UNAUTHENTICATED if error.status == UNAUTHORIZED else Access.FORBIDDEN
         except (RuntimeFault, ValueError, LookupError, TypeError):
-            return Word.NOT_ASKED
+            return Access.UNAVAILABLE

@@ -17,15 +17,15 @@ from controllers.runtime import metrics, selfsigned, tls, tokens
 from controllers.runtime.client import Client
 from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.health import Health
-from controllers.runtime.listener import KEEPALIVE, Listener, Room
-from controllers.runtime.readers import ASKING_MAX, Readers, Word
+from controllers.runtime.listener import KEEPALIVE, ConnectionLimits, Listener
+from controllers.runtime.readers import ASKING_MAX, Access, Readers
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
 log = structlog.get_logger()
-ROOM: Final = Room(handshakes=64, first=32, kept=32)
+LIMITS: Final = ConnectionLimits(handshaking=64, awaiting_request=32, idle=32)
 EACH: Final = Rate(burst=16, per_second=2)
 TOGETHER: Final = Rate(burst=32, per_second=16)
 """Handshakes from one address, and from all, half for newcomers: Prometheus keeps its connection."""
@@ -72,7 +72,7 @@ class Scraping:
         runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE, shutdown_timeout=1.0)
         await runner.setup()
         serve = cast("Callable[[], asyncio.Protocol]", runner.server)
-        self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED, Handshakes(EACH, TOGETHER))
+        self._listener = listener = Listener(serve, LIMITS, metrics.READS_ENDED, Handshakes(EACH, TOGETHER))
         try:
             self.port = await listener.start(self._host, self._wanted, context)
             log.info("serving metrics", host=self._host, port=self.port)
@@ -88,23 +88,25 @@ class Scraping:
     async def _serve(self, request: web.Request) -> web.Response:
         token = tokens.shown(request.headers.get("Authorization", ""))
         with self._listener.answering(request.transport) if self._listener else nullcontext():
-            word = await self._readers.authorize(token) if token else Word.UNKNOWN
-            metrics.READS.labels(str(word.value)).inc()
-            if word is Word.YES:
+            access = await self._readers.authorize(token) if token else Access.UNAUTHENTICATED
+            metrics.READS.labels(str(access.value)).inc()
+            if access is Access.ALLOWED:
                 return await self._exposition()
             if self._listener is not None:
                 self._listener.dismiss(request.transport)
-            return self._refused(word)
+            return self._refused(access)
 
-    def _refused(self, word: Word) -> web.Response:
+    def _refused(self, access: Access) -> web.Response:
         what = self._readers.what
         said = {
-            Word.UNKNOWN: f"the cluster does not know you: send a bearer token of an account that may get {what}",
-            Word.NO: f"this account may not read metrics: it needs a Role that lets it get {what}",
-            Word.NOT_ASKED: "the API server could not be asked whether you may read metrics; come again",
+            Access.UNAUTHENTICATED: (
+                f"the cluster does not know you: send a bearer token of an account that may get {what}"
+            ),
+            Access.FORBIDDEN: f"this account may not read metrics: it needs a Role that lets it get {what}",
+            Access.UNAVAILABLE: "the API server could not be asked whether you may read metrics; come again",
         }
-        headers = {"WWW-Authenticate": "Bearer"} if word is Word.UNKNOWN else {}
-        response = web.Response(status=word.value, text=f"{self._program}: {said[word]}\n", headers=headers)
+        headers = {"WWW-Authenticate": "Bearer"} if access is Access.UNAUTHENTICATED else {}
+        response = web.Response(status=access.value, text=f"{self._program}: {said[access]}\n", headers=headers)
         response.force_close()
         return response
 

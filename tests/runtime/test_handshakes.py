@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controllers.runtime import handshakes, metrics, scraping
 from controllers.runtime.handshakes import Handshakes, Rate
-from controllers.runtime.readers import Readers, Word
+from controllers.runtime.readers import Access, Readers
 from controllers.runtime.scraping import Scraping
 from tests.kit.waiting import until
 
@@ -85,8 +85,8 @@ async def test_a_stranger_who_shakes_hands_without_end_is_not_answered_and_a_rea
     async def text() -> web.Response:
         return web.Response(text="figures")
 
-    async def anybody(_self: Readers, token: str) -> Word:
-        return Word.YES if token == "good" else Word.UNKNOWN
+    async def anybody(_self: Readers, token: str) -> Access:
+        return Access.ALLOWED if token == "good" else Access.UNAUTHENTICATED
 
     monkeypatch.setattr(Readers, "authorize", anybody)
     # As good as no rate: whatever time this machine takes, no more than the bursts shake hands.

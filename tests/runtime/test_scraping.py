@@ -21,7 +21,7 @@ from controllers.runtime import scraping, selfsigned
 from controllers.runtime.errors import AlreadyExists, ConfigurationError, Terminal
 from controllers.runtime.handshakes import Rate
 from controllers.runtime.health import Health, add_ports
-from controllers.runtime.readers import Readers, Word
+from controllers.runtime.readers import Access, Readers
 from controllers.runtime.scraping import Scraping, open_ports
 from tests.kit.waiting import PATIENCE, until
 
@@ -126,7 +126,7 @@ async def test_who_has_the_right_reads_and_nobody_else(
 async def test_metrics_are_read_while_the_api_server_is_away(
     server: Server, admin: Client, proxy: FaultProxy, through_proxy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controllers.runtime.readers.ALLOWED", 0.0)  # each scrape asks anew
+    monkeypatch.setattr("controllers.runtime.readers.ALLOWED_FOR", 0.0)  # each scrape asks anew
     token = await account(admin, "reads-deployments", reads="deployments")
     async with serving(names.WEBHOOK, through_proxy) as port:
         assert (await asked(port.port, f"Bearer {token}"))[0] == 200
@@ -203,11 +203,11 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
     async def much() -> web.Response:
         return web.Response(text=text)
 
-    async def anybody(_self: Readers, token: str) -> Word:
-        return Word.YES if token == "good" else Word.UNKNOWN
+    async def anybody(_self: Readers, token: str) -> Access:
+        return Access.ALLOWED if token == "good" else Access.UNAUTHENTICATED
 
     monkeypatch.setattr(Readers, "authorize", anybody)
-    monkeypatch.setattr("controllers.runtime.listener.SILENCE", 60.0)  # who reads slowly is not what this is about
+    monkeypatch.setattr("controllers.runtime.listener.STEP_TIMEOUT", 60.0)  # who reads slowly is not what this is about
     client: Any = None
     port = Scraping("x", client, much, host="127.0.0.1", port=0)
     task = asyncio.create_task(port.run())
@@ -224,7 +224,7 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
         made.recv(12)
         return made  # and never says that it has read the end
 
-    strangers = [await asyncio.to_thread(asks) for _ in range(scraping.ROOM.kept + 8)]
+    strangers = [await asyncio.to_thread(asks) for _ in range(scraping.LIMITS.idle + 8)]
     read = await reader.read()
     writer.close()
     for connection in strangers:

@@ -57,10 +57,10 @@ class Port:
         to: Any = self.asked
         self.server = Server(to, to, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
 
-    def has_room(self, **room: int) -> None:
-        """For so many connections of these sorts."""
+    def limit(self, **limits: int) -> None:
+        """Let it have so many connections in these states."""
         assert self.server._listener is not None
-        self.server._listener._room = server.ROOM._replace(**room)
+        self.server._listener._limits = server.LIMITS._replace(**limits)
 
     async def plain(self) -> Peer:
         """Connects, and shakes no hands."""
@@ -77,7 +77,7 @@ class Port:
 
 @pytest.fixture
 async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
-    monkeypatch.setattr(listener, "SILENCE", QUICK)
+    monkeypatch.setattr(listener, "STEP_TIMEOUT", QUICK)
     monkeypatch.setattr(listener, "SWEEP", QUICK / 10)
     async with serving(tmp_path) as made:
         yield made
@@ -189,8 +189,8 @@ async def test_who_waits_for_an_answer_or_for_a_request_to_send_is_not_ended(por
 async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_never_the_newest(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    port.has_room(first=4, kept=2)
+    monkeypatch.setattr(listener, "STEP_TIMEOUT", PATIENCE)
+    port.limit(awaiting_request=4, idle=2)
     waits, *kept = [await port.peer() for _ in range(4)]
     for each in kept:
         assert await answered(each) == 200
@@ -212,7 +212,7 @@ async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_ne
 async def test_one_that_asks_again_and_again_is_kept_among_many_that_asked_once(
     port: Port,
 ) -> None:
-    port.has_room(kept=2)
+    port.limit(idle=2)
     busy = await port.peer()
     strangers = []
     for _ in range(6):
@@ -224,8 +224,8 @@ async def test_one_that_asks_again_and_again_is_kept_among_many_that_asked_once(
 
 
 async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    port.has_room(handshakes=4)
+    monkeypatch.setattr(listener, "STEP_TIMEOUT", PATIENCE)
+    port.limit(handshaking=4)
     monkeypatch.setattr(listener, "GRACE", 0.01)
     silent = [await port.plain() for _ in range(40)]
     peer = await port.peer()
@@ -236,8 +236,8 @@ async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatc
 
 
 async def test_a_handshake_has_its_time_however_many_come(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    port.has_room(handshakes=4)
+    monkeypatch.setattr(listener, "STEP_TIMEOUT", PATIENCE)
+    port.limit(handshaking=4)
     before, began = count("crowded"), time.monotonic()
     silent = [await port.plain() for _ in range(12)]
     for first in silent[:8]:
@@ -248,7 +248,7 @@ async def test_a_handshake_has_its_time_however_many_come(port: Port, monkeypatc
 
 
 async def test_who_is_refused_needs_the_connection_no_more(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
+    monkeypatch.setattr(listener, "STEP_TIMEOUT", PATIENCE)
     for request, status in (
         (b"GET /mutate-pods HTTP/1.1\r\nHost: x\r\n\r\n", 405),
         (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404),
