@@ -4,11 +4,12 @@ The port is open to the pods' network, and a connection costs memory. Clients ar
 request. Each step has a time limit (`STEP_TIMEOUT`): a handshake, a request until its last byte, the reading of an
 answer. Each connection state has a maximum number: in a handshake, without a request yet, idle between two requests.
 Above the maximum, the oldest connection in that state is closed, never the newest: an API server, or Prometheus, sends
-its request at once, also over a new connection after an old one was closed. A connection that sends no request is closed by
-that maximum, or by the server behind (`KEEPALIVE`). Clients whose request was refused count apart: unauthenticated
-connections never close authenticated ones. A handshake is not closed before `GRACE`: a flood makes newcomers wait in
-the system's queue, and does not end those that are about to send a request. A connection is not closed while its
-request is being answered. A port whose readers come seldom also limits the rate of handshakes (`handshakes`).
+its request at once, also over a new connection after an old one was closed. A connection that sends no request is
+closed by that maximum, or by the server behind (`KEEPALIVE`). Clients whose request was refused count apart:
+unauthenticated connections never close authenticated ones. A handshake is not closed before `GRACE`: a flood makes
+newcomers wait in the system's queue, and does not end those that are about to send a request. A connection is not
+closed while its request is being answered. A port whose readers come seldom also limits the rate of handshakes
+(`handshakes`).
 
 Lives as long as the port is open, in the process's event loop.
 """
