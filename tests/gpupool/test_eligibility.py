@@ -88,6 +88,13 @@ def still_offered(made: Cluster) -> None:
         card["status"]["published"] = body(published("b"))
 
 
+def held(made: Cluster) -> None:
+    """The card's object was deleted by hand and has come back empty, while a pod still runs on the card."""
+    made.pod("p", "b", "r", node="n1", phase="Running")
+    with made.edit("Pod", "default/p") as pod:
+        pod["metadata"]["annotations"][names.DEVICES] = device(made).status.inventory_id
+
+
 @dataclass(frozen=True)
 class Case:
     """A card that one check keeps out of pool `a`."""
@@ -122,6 +129,7 @@ CASES = [
     Case(checks.node_has_room, chain.NODE_FULL, full, ONE_CARD),
     Case(checks.nobody_else_has_it, chain.HELD_ELSEWHERE, taken),
     Case(checks.nobody_uses_it, chain.STILL_IN_USE, still_offered),
+    Case(checks.nobody_uses_it, chain.STILL_IN_USE, held),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check.__name__}-{case.reason}")
 
@@ -147,6 +155,7 @@ def judged(made: Cluster, named: str) -> webhook.ReviewResult:
         position=0,
         ready=node.facts.ready,
         holders=(),
+        maybe_in_use=old.status.inventory_id in node.maybe_in_use,
         layout=node.facts.layout,
         knows_layout=True,
         neighbours=Counter(found.home for found in node.devices if found.home is not None),

@@ -28,7 +28,7 @@ from controllers.domain import mig
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import positions
 from controllers.domain.slots import reported
-from controllers.domain.usage import card_users
+from controllers.domain.usage import card_users, given_cards
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import metrics
 from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
@@ -150,6 +150,7 @@ class ObjectReviewHandler:
             layout=facts.layout,
             knows_layout=facts.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
+            maybe_in_use=card.status.inventory_id in given_cards(there, stores.pods.by(BY_NODE, node)),
             neighbours=Counter(homes),
             settings=self._settings(),
         )

@@ -75,7 +75,9 @@ class CardView:
     ready: bool | None
     """Whether the node is ReadyForPooling; None where that could not be read."""
     holders: tuple[str, ...]
-    """Pods that have the card or are about to get it."""
+    """Pods that have the card or are about to get it; of a card in no pool, those that kubelet names."""
+    maybe_in_use: bool
+    """Whether a bound pod was given the card, in whichever pool, and kubelet has not told otherwise."""
     layout: NodeLayout | None
     """How the node's cards are to be divided by MIG; None where it has no layout, or it was not needed."""
     knows_layout: bool
@@ -124,7 +126,7 @@ def _context(device: GPUDevice, named: str, view: CardView) -> CardContext:
         ready=view.ready,
         part=part_of(view.layout, device),
         siblings=view.neighbours.get(named, 0),
-        maybe_in_use=bool(view.holders),
+        maybe_in_use=view.maybe_in_use,
         knows_layout=view.knows_layout,
     )
 
