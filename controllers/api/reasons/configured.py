@@ -135,6 +135,13 @@ ROWS: Final = (
     Row(
         "Configured",
         "False",
+        "CardDeleting",
+        "the card's GPUDevice is being deleted, and its annotation with it",
+        "wait until it is gone: the next report of its node brings a new one if the card is there; assign that",
+    ),
+    Row(
+        "Configured",
+        "False",
         "PoolDeleting PoolNotServed",
         "the pool that the annotation names is going, or is not served",
         "name another pool, or remove the annotation",
