@@ -336,7 +336,8 @@ def test_who_takes_a_place_on_a_node_is_the_same_for_everybody(before: Callable[
         made.settle()
     made.annotate(CARD, "a")
     assert (obstacles.check_annotation(made.view().node("n1"), device(made)) is not None) == takes_it
-    assert (seen := made.view().pool("a")) is not None
+    seen = made.view().pool("a")
+    assert seen is not None
     comes = {action.ref.name for action in assignment.assign_cards(seen, made.now) if isinstance(action, Merge)}
     assert comes == (set() if takes_it else {CARD})
 

@@ -328,7 +328,7 @@ def test_a_plugin_that_never_withdraws_is_named() -> None:
 
 
 def test_a_plugin_that_never_withdraws_is_no_more_waited_for_once_its_cards_are_declined() -> None:
-    """The mark counts from the moment that it is there: the condition comes after it, and not while inventory is away."""
+    """The mark counts at once: the condition comes after it, and does not while inventory is away."""
     made = pooled()
     made.plugin = lambda: None  # type: ignore[method-assign]
     ask(made, SHARED)

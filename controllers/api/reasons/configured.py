@@ -128,7 +128,7 @@ ROWS: Final = (
         "Configured",
         "Unknown",
         "PoolUnknown",
-        "there is no pool of the name in the annotation; since when, the condition's time says",
+        "there is no pool of the name in the annotation; since when, `status.missingPool` says",
         "create the pool, name another, or remove the annotation; it goes by itself after `pools.danglingAfter` (10"
         " min)",
     ),
