@@ -38,7 +38,10 @@ HELD_ELSEWHERE: Final = "HeldElsewhere"
 
 
 def card_stays(seen: CardContext) -> Ineligible | None:
-    """The card's GPUDevice is not being deleted: its annotation goes with it, and whatever a pool would write there."""
+    """The card's GPUDevice is not being deleted.
+
+    The annotation goes with it, and so would whatever a pool wrote there.
+    """
     if seen.device.metadata.deletion_timestamp is None:
         return None
     do = "Wait for the new one, which the next report of its node brings if the card is there"
