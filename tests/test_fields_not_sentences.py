@@ -16,10 +16,13 @@ from tests.test_architecture import ROOT, parsed
 
 FOLDERS = (
     "controllers/bootstrap",
+    "controllers/components",
     "controllers/domain",
     "controllers/driver",
     "controllers/gpupool",
+    "controllers/install",
     "controllers/inventory",
+    "nodeagent",
     "webhook",
 )
 PRINTERS = (
@@ -45,8 +48,10 @@ MAKERS = frozenset(
         "EmitEvent",
         "Entry",
         "Evidence",
+        "Facts",
         "Finding",
         "LastDriverWork",
+        "MpsDaemon",
         "Place",
         "begin",
         "check_word",
@@ -60,8 +65,19 @@ MAKERS = frozenset(
 )
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
-LEFT: dict[str, int] = {}
-"""Places that still decide by a word, by file: no new one may come, and one that goes is taken out here."""
+LEFT: dict[str, int] = {
+    "controllers/install/work.py": 3,
+    "nodeagent/driver/decide.py": 1,
+    "nodeagent/driver/message.py": 2,
+    "nodeagent/driver/prepare.py": 2,
+    "nodeagent/mig/scanner.py": 1,
+    "nodeagent/mps/supervisor.py": 2,
+    "nodeagent/validate/checks/report.py": 2,
+}
+"""Places that still decide by a word, by file: no new one may come, and one that goes is taken out here.
+
+None of these is a condition's: they are words of a record that the same program, or its own child, has just made.
+"""
 
 
 def decides(tree: ast.AST) -> list[int]:
@@ -83,7 +99,16 @@ def decides(tree: ast.AST) -> list[int]:
         return is_told
 
     read = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in SAID)
-    return [node.lineno for node in read if isinstance(node.ctx, ast.Load) and not is_passed_on(node)]
+    decided = [node.lineno for node in read if isinstance(node.ctx, ast.Load) and not is_passed_on(node)]
+    return decided + [node.lineno for node in ast.walk(tree) if isinstance(node, ast.MatchClass) and is_matched(node)]
+
+
+def is_matched(pattern: ast.MatchClass) -> bool:
+    """Whether a pattern looks at a reason or a message: by name, or at its place in a condition."""
+    kind = getattr(pattern.cls, "id", None) or getattr(pattern.cls, "attr", "")
+    return any(name in SAID for name in pattern.kwd_attrs) or (
+        kind in ("Condition", "Finding") and bool(pattern.patterns)
+    )
 
 
 def planners() -> list[Path]:
@@ -113,6 +138,10 @@ def test_no_planner_decides_by_what_was_said() -> None:
         ("x = TABLE.get(told.reason)", True),
         ("if f'{told.reason}' == 'Held': pass", True),
         ("x = told.message or 'none'", True),
+        ("match told:\n    case Condition(status='True', reason='Held'): pass", True),
+        ("match told:\n    case Condition('Faulted', 'True', 'Held'): pass", True),
+        ("match told:\n    case meta.Finding(message=said): pass", True),
+        ("match told:\n    case Condition(status='True'): pass", False),
         ("x = f'{told.reason}: {told.message}'", False),
         ("x = Finding(True, told.reason, f'so {told.message}')", False),
         ("EmitEvent(about, 'Normal', EVENT, message=told.message)", False),

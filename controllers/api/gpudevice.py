@@ -43,6 +43,16 @@ class PoolRef:
 
 
 @record
+class MissingPool:
+    """The pool that the card's annotation names, where there is none of that name."""
+
+    name: Annotated[str, Field(max_length=names.LABEL_VALUE_MAX + 1)]
+    """Name in the annotation, cut where it is longer than any that a pool can have."""
+    since: Timestamp
+    """Since when it is missing."""
+
+
+@record
 class Reservation:
     """A promise of slots of this card to a pod that is not bound yet."""
 
@@ -320,6 +330,8 @@ class GPUDeviceStatus:
     """Whether a pool takes this card without a person's confirmation."""
     offer: Offer | None = None
     """What the card is waited for, or whether the node's plugin offers it as its pool wants."""
+    missing_pool: MissingPool | None = None
+    """What the annotation waits for, until it is removed; absent where the pool exists, or none is named."""
     state: DeviceState | None = None
     """A projection for people; programs read the fields it is made of."""
     pool_ref: PoolRef | None = None

@@ -44,7 +44,7 @@ OWNED: Final = (
         {
             names.MANAGER_INVENTORY: ("nodeName", "inventoryID", "managed", "lostSince", "nodeGoneSince", "hardware"),
             names.MANAGER_BOOTSTRAP: ("health", "fault", "faultEnd"),
-            names.MANAGER_POOL: ("poolRef", "autoAttach", "offer", "state", "reservations", "history"),
+            names.MANAGER_POOL: ("poolRef", "autoAttach", "offer", "missingPool", "state", "reservations", "history"),
             names.MANAGER_ADMISSION: ("state", "reservations"),
             names.MANAGER_PLUGIN: ("published", "allocations", "foreignAllocations", "mps"),
             names.MANAGER_MIG: ("migApply",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import IGNORED, is_true
 from controllers.domain.selectors.match import matches
 
 if TYPE_CHECKING:
@@ -38,3 +39,11 @@ def is_ignored(meta: ObjectMeta) -> bool:
     the assignment and declines the card must not see an automatic pool take it again in between.
     """
     return "true" in (meta.labels.get(names.LABEL_IGNORE), meta.annotations.get(names.LABEL_IGNORE))
+
+
+def is_declined(device: GPUDevice) -> bool:
+    """Whether a person keeps the card out of every pool, by a mark or by what is left of one.
+
+    The mark counts at once; the condition Ignored comes and goes after it, and does neither while inventory is away.
+    """
+    return is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED)

@@ -102,13 +102,18 @@ def given_cards(cards: Collection[GPUDevice], pods: Iterable[Pod]) -> set[str]:
     `cards` and `pods` are those of one node. An object that was deleted by hand comes back empty while its card still
     serves a pod: the pod itself says so.
     """
-    told = reported(cards)  # card by card: some of a pod's may be told, and others not yet
-    return {
-        card
-        for pod in pods
-        if not pod.finished and told[pod.node, pod.metadata.uid] < needs(pod)
-        for card in named_devices(pod)
-    }
+    told = reported(cards)
+    return {card for pod in pods for card in _given_to(pod, told)}
+
+
+def _given_to(pod: Pod, told: Mapping[tuple[str | None, str], int]) -> Collection[str]:
+    """The cards (inventoryIDs) that a bound pod was given, as its annotation says; none once kubelet has told of all.
+
+    Kubelet tells card by card: some of a pod's may be told, and others not yet. `told`: as of `slots.reported`.
+    """
+    if pod.finished or told.get((pod.node, pod.metadata.uid), 0) >= needs(pod):
+        return ()
+    return named_devices(pod)
 
 
 def in_use(device: GPUDevice, *, held: bool) -> bool:
@@ -165,9 +170,6 @@ def card_users(
     named = {
         pod.key
         for pod in known
-        if pod.node == device.status.node_name
-        and not pod.finished
-        and told.get((pod.node, pod.metadata.uid), 0) < needs(pod)
-        and device.status.inventory_id in named_devices(pod)
+        if pod.node == device.status.node_name and device.status.inventory_id in _given_to(pod, told)
     }
     return tuple(sorted(allocated | named | promised_to([device], known, now)))

@@ -190,7 +190,7 @@ class ObservedNode:
 
     def members_of(self, pool: str) -> int:
         """Its cards in a pool."""
-        return sum(1 for d in self.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool)
+        return sum(1 for device in self.devices if device.home == pool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ gpudevices:
     fields: [health, fault, faultEnd]
     conditions: [Faulted]
   gpupool-controller:
-    fields: [poolRef, autoAttach, offer, state, reservations, history]
+    fields: [poolRef, autoAttach, offer, missingPool, state, reservations, history]
     conditions: [Configured]
   gpu-admission-webhook:
     fields: [state, reservations]

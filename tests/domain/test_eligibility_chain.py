@@ -15,6 +15,7 @@ from tests.kit.objects import card, condition, pool, published
 FOREIGN = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
 CARDS = (
     card(),
+    card(meta={"deletion_timestamp": "2026-01-02T00:00:00Z"}),
     card(conditions=(condition("Faulted"),)),
     card(hardware=None),
     card(hardware={"mig": {"capable": True, "enabled": True}}),
@@ -30,6 +31,7 @@ POOLS = (
     pool(allocation={"mode": "Exclusive", "maxDevicesPerNode": 1}),
 )
 EVERY_KIND = (
+    eligibility.CARD_DELETING,
     eligibility.POOL_UNKNOWN,
     eligibility.POOL_DELETING,
     eligibility.HARDWARE_UNKNOWN,

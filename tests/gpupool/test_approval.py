@@ -14,7 +14,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds, stamp
-from controllers.gpupool.membership import assignment
+from controllers.gpupool.membership import assignment, unassigned
 from controllers.gpupool.node.plan import plan_node
 from controllers.gpupool.pool import card_status
 from controllers.runtime.plan import EmitEvent, Merge, Plan, Precondition
@@ -488,6 +488,47 @@ def test_the_time_counts_from_when_this_pool_is_missing() -> None:
     made.annotate(CARD, "another")
     made.settle()
     assert planned(made).requeue_after == pytest.approx(600.0)
+
+
+def test_a_release_that_words_it_otherwise_does_not_begin_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dangling()
+    made.now += 599.0
+    monkeypatch.setattr(unassigned, "not_followed_message", lambda *_: "There is no such pool, said otherwise.")
+    made.settle()
+    assert configured(made) == ("Unknown", "PoolUnknown")
+    assert planned(made).requeue_after == pytest.approx(1.0)
+
+    made.now += 1.0
+    made.settle()
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+
+
+def test_a_card_of_the_version_before_which_had_no_field_for_it_waits_as_from_now_once() -> None:
+    made = dangling()
+    with made.edit("GPUDevice", CARD) as found:
+        del found["status"]["missingPool"]
+    made.now += 3600.0
+    made.settle()
+    assert names.ASSIGNMENT in card(made).metadata.annotations
+    assert planned(made).requeue_after == pytest.approx(600.0)
+
+
+@pytest.mark.parametrize("named", ["absent", "x" * 5000])
+def test_what_is_missing_is_told_by_name_until_it_is_there_or_the_annotation_goes(named: str) -> None:
+    made = dangling()
+    made.annotate(CARD, named)
+    made.settle()
+    missing = card(made).status.missing_pool
+    assert missing is not None
+    assert (missing.name == named, len(missing.name) <= 64) == (named == "absent", True)
+    assert planned(made).actions == ()
+
+    made.pool("absent")
+    if named != "absent":
+        made.annotate(CARD, None)
+    made.settle()
+    assert card(made).status.missing_pool is None
+    assert pool_of(made) == ("absent" if named == "absent" else None)
 
 
 def test_a_time_that_was_noted_while_the_clock_was_ahead_puts_nothing_off() -> None:

@@ -141,21 +141,8 @@ def at_rest(cluster: Cluster) -> None:
             takers = world.node(device.status.node_name or "").matching_pools[device.name]
             for taker in takers:
                 limit = taker.spec.allocation.max_devices_per_node
-                room = limit is None or promised(devices, taker.name, device.status.node_name) < limit
+                room = limit is None or taken[taker.name, device.status.node_name or ""] < limit
                 assert not (room and is_automatic(taker, device, cluster.settings)), f"{taker.name} left a card"
-
-
-def promised(devices: list[GPUDevice], pool: str, node: str | None) -> int:
-    """Cards of a node that a pool has, or that people have promised to it."""
-    return sum(
-        1
-        for d in devices
-        if d.status.node_name == node
-        and (
-            d.metadata.annotations.get(names.ASSIGNMENT) == pool
-            or (d.status.pool_ref and d.status.pool_ref.name == pool)
-        )
-    )
 
 
 Approval.TestCase.settings = settings(

@@ -327,6 +327,23 @@ def test_a_plugin_that_never_withdraws_is_named() -> None:
     assert "n1-0000:00:00.0" in message(made)
 
 
+def test_a_plugin_that_never_withdraws_is_no_more_waited_for_once_its_cards_are_declined() -> None:
+    """The mark counts at once: the condition comes after it, and does not while inventory is away."""
+    made = pooled()
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    ask(made, SHARED)
+    made.settle()
+    made.now += 3601
+    made.settle()
+    assert told(made) == ("True", "PluginsOverdue")
+
+    for card in CARDS:
+        with made.edit("GPUDevice", card) as found:
+            found["metadata"].setdefault("labels", {})[names.LABEL_IGNORE] = "true"
+    made.settle()
+    assert applied(made) == ("TimeSlice", 4)
+
+
 @pytest.mark.parametrize("why", ["node away", "node gone", "card faulted", "card lost"])
 def test_what_cannot_withdraw_a_card_does_not_block(why: str) -> None:
     made = pooled()

@@ -780,6 +780,20 @@ def test_a_lost_card_is_not_waited_for() -> None:
     assert published(made) == [7, 7]
 
 
+def test_a_card_that_is_declined_is_waited_for_no_more_from_its_mark_on() -> None:
+    """Its condition follows the mark, and does not while inventory is away; nothing offers the card meanwhile."""
+    made = pooled()
+    made.slow = {CARDS[0]}
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+
+    with made.edit("GPUDevice", CARDS[0]) as card:
+        card["metadata"].setdefault("labels", {})[names.LABEL_IGNORE] = "true"
+    made.settle()
+    assert (applied(made)[0], published(made)) == ("MIG", [None, 7])
+
+
 def test_a_driver_that_is_away_for_a_moment_turns_nothing_back() -> None:
     made = pooled(**SMALL)
     before = parts(made)

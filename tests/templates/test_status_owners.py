@@ -66,6 +66,7 @@ DEVICE = Kind(
         "poolRef": (body(pool_ref("a")), (POOL,)),
         "autoAttach": (True, (POOL,)),
         "offer": ("Offered", (POOL,)),
+        "missingPool": ({"name": "a", "since": NOW}, (POOL,)),
         "state": ("Assigned", (POOL, WEBHOOK)),
         "reservations": ([RESERVATION], (POOL, WEBHOOK)),
         "published": (body(published("a")), (PLUGIN,)),

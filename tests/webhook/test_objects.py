@@ -161,6 +161,21 @@ def test_a_lost_card_keeps_no_other_from_its_place() -> None:
     assert word_of(send(review("GPUDevice", card(mark="b"), card()), to)) == ""
 
 
+def test_a_free_card_that_a_bound_pod_was_given_waits_for_that_pod_whichever_pool_it_is_of() -> None:
+    """The card's object was deleted by hand and has come back empty: only the pod tells whose card it is."""
+    to = objects()
+    free = world.device("n1", 2, pool=None, hardware={"pci": PCI})
+    holder = world.stored_pod("train", "n1", request="r", devices=free.status.inventory_id or "", pool="b")
+    to._stores.pods.on_watch_event(holder)
+    response = send(review("GPUDevice", card(mark="a"), card()), to)
+    assert response["allowed"]
+    (told,) = response["warnings"]
+    assert "still serves a pod" in told
+
+    to._stores.pods.on_watch_event(holder, deleted=True)
+    assert "warnings" not in send(review("GPUDevice", card(mark="a"), card()), to)
+
+
 def test_a_node_whose_readiness_cannot_be_read_is_left_to_the_controller() -> None:
     assert send(review("GPUDevice", card(mark="a"), card()), objects(NoApi(Unreachable)))["allowed"]
 

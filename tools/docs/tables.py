@@ -101,10 +101,9 @@ def phases() -> str:
 def checks() -> str:
     """The chain that decides whether a card comes into a pool, in order."""
     groups = {"pool": eligibility.POOL_CHECKS, "card": eligibility.CARD_CHECKS, "place": eligibility.PLACE_CHECKS}
+    about = {check: group for group, chain in groups.items() for check in chain}
     rows = [
-        (group, f"`{check.__name__}`", _first(check.__doc__ or ""))
-        for group, chain in groups.items()
-        for check in chain
+        (about.get(check, "card"), f"`{check.__name__}`", _first(check.__doc__ or "")) for check in eligibility.CHECKS
     ]
     return _table(("about the", "check", "passes when"), rows)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 BY_NODE: Final = "node"
-"""Cards by the name of their node."""
+"""Cards, and pods that are bound, by the name of their node."""
 BY_POOL: Final = "pool"
 """Cards by the pool that they are in."""
 BY_POOL_AND_NODE: Final = "pool and node"
@@ -41,6 +41,7 @@ class Stores:
         self.devices.index(BY_POOL, lambda device: [device.home] if device.home else [])
         self.devices.index(BY_POOL_AND_NODE, _pool_and_node_of_device)
         self.devices.index(BY_REQUEST, lambda device: [entry.request_id for entry in device.status.reservations])
+        self.pods.index(BY_NODE, lambda pod: [pod.node] if pod.node else [])
         self.pods.index(BY_POOL_AND_NODE, _pools_and_node_of_pod)
         self.pods.index(BY_REQUEST, lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +27,7 @@ from controllers.api.settings import ModuleConfig
 from controllers.domain import mig
 from controllers.domain.accounting import reported
 from controllers.domain.assignment import assigned_pool
-from controllers.domain.position import positions
-from controllers.domain.usage import card_users
+from controllers.domain.usage import card_users, given_cards
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import metrics
 from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
@@ -139,18 +138,16 @@ class ObjectReviewHandler:
         stores, node = self._stores, card.status.node_name or ""
         there = stores.devices.by(BY_NODE, node)
         found = stores.nodes.get(node)
-        places = zip(positions(there), there, strict=True)
-        homes = (d.home for d in there if d.home is not None)
         home = card.status.pool_ref
         return device.CardView(
             pools={pool.name: pool for pool in stores.pools},
             labels=found.metadata.labels if found is not None else {},
-            position=next((at for at, other in places if other.name == card.name), 0),
+            cards=there,
             ready=facts.ready,
             layout=facts.layout,
             knows_layout=facts.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
-            neighbours=Counter(homes),
+            maybe_in_use=given_cards(there, stores.pods.by(BY_NODE, node)),
             settings=self._settings(),
         )
 

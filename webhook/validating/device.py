@@ -1,9 +1,10 @@
 """Validation of a GPUDevice's annotations and labels (docs/dev/design.md, What the webhooks refuse). Pure.
 
-Refused is an assignment that would not be followed: the checks are the controller's own (`domain.eligibility`). What
-ends by itself, or with a change of the pool, is a warning, and the card waits. A removal is never refused: pods end
-first, so what a person should know about it is a warning. Putting a card back into the pool that it is still in is a
-removal undone.
+The checks are the controller's own (`domain.eligibility`). Refused is an assignment by which a person probably means
+another pool or another card: the pool is not there or does not match the card, or the card is not fit to be in any
+pool, even where that ends by itself (`REFUSED`). Of a pool that matches a fit card and cannot take it now, or not as
+the pool is written, a warning tells, and the card waits. A removal is never refused: pods end first, so what a person
+should know about it is a warning. Putting a card back into the pool that it is still in is a removal undone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility import (
     CARD_CHECKS,
+    CARD_DELETING,
     HARDWARE_UNKNOWN,
     MIG_ENABLED,
     NODE_NOT_READY,
@@ -26,31 +28,38 @@ from controllers.domain.eligibility import (
     POOL_DELETING,
     POOL_UNKNOWN,
     CardContext,
+    card_stays,
+    count_members,
+    count_places,
     failed_checks,
     first_failed,
     nobody_uses_it,
     part_of,
     pool_exists,
     pool_stays,
+    serves,
 )
 from controllers.domain.issuing import BLOCKING
+from controllers.domain.position import positions
 from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision.verdict import Denied
 from webhook.validating.result import ALLOWED, ReviewResult, warned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
     from controllers.domain.eligibility import Check, Ineligible
     from controllers.domain.mig import NodeLayout
+    from controllers.domain.selectors.explain import Mismatch
 
 POOLS_MAX = 200
 """Pools that are asked whether they would match a card which another does not."""
 REFUSED: Final = {
+    CARD_DELETING: names.DEVICE_NOT_READY,
     POOL_UNKNOWN: names.UNKNOWN_POOL,
     POOL_DELETING: names.UNKNOWN_POOL,
     OUT_OF_SELECTOR: names.DEVICE_NOT_IN_SELECTOR,
@@ -64,24 +73,24 @@ REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CardView:
-    """What is known about a card's surroundings at one moment."""
+    """What is known about a card, its node and all pools at one moment."""
 
     pools: Mapping[str, GPUPool]
     """All pools by name."""
     labels: Mapping[str, str]
     """Of the card's node."""
-    position: int
-    """Of the card among its node's, by address."""
+    cards: Collection[GPUDevice]
+    """Of the node, by address, the card itself among them."""
     ready: bool | None
     """Whether the node is ReadyForPooling; None where that could not be read."""
     holders: tuple[str, ...]
-    """Pods that have the card or are about to get it."""
+    """Pods that have the card or are about to get it; of a card in no pool, those that kubelet names."""
+    maybe_in_use: Collection[str]
+    """Cards (inventoryIDs) of the node that its bound pods were given, and of which kubelet has not told otherwise."""
     layout: NodeLayout | None
     """How the node's cards are to be divided by MIG; None where it has no layout, or it was not needed."""
     knows_layout: bool
     """Whether that is so; not where it could not be read."""
-    neighbours: Mapping[str, int]
-    """Cards of the same node that each pool has."""
     settings: Settings
 
 
@@ -98,11 +107,11 @@ def validate(old: GPUDevice, new: GPUDevice, view: CardView) -> ReviewResult:
 
 
 def _assigned(device: GPUDevice, named: str, view: CardView) -> ReviewResult:
-    context = _context(device, named, view)
+    context = _context(device, named, view, _count_places(device, named, view))
     home, exists = device.status.pool_ref, first_failed(context, (pool_exists, pool_stays)) is None
     if exists and home is not None and home.name == named:
         return ALLOWED  # the removal is taken back
-    of_pool = failed_checks(context, POOL_CHECKS)
+    of_pool = failed_checks(context, (card_stays, *POOL_CHECKS))
     of_card = failed_checks(context, (*CARD_CHECKS, *_place_checks(device)))
     refused = next((found for found in of_pool if found.kind in REFUSED), None)
     denied = _refusal(device, refused, context.pool, view) if refused is not None else _busy(device, named, view)
@@ -114,19 +123,36 @@ def _assigned(device: GPUDevice, named: str, view: CardView) -> ReviewResult:
     return warned(*waits, _is_closed(context.pool) if context.pool is not None else None)
 
 
-def _context(device: GPUDevice, named: str, view: CardView) -> CardContext:
+def _context(device: GPUDevice, named: str, view: CardView, siblings: int = 0) -> CardContext:
     pool = view.pools.get(named)
     return CardContext(
         device=device,
         name=named,
         pool=pool,
-        mismatch=explain_mismatch(pool, device, view.labels, view.position) if pool is not None else None,
+        mismatch=_mismatch(device, pool, view) if pool is not None else None,
         ready=view.ready,
         part=part_of(view.layout, device),
-        siblings=view.neighbours.get(named, 0),
-        maybe_in_use=bool(view.holders),
+        siblings=siblings,
+        maybe_in_use=device.status.inventory_id in view.maybe_in_use,
         knows_layout=view.knows_layout,
     )
+
+
+def _mismatch(device: GPUDevice, pool: GPUPool, view: CardView) -> Mismatch | None:
+    places = zip(positions(view.cards), view.cards, strict=True)
+    position = next((at for at, other in places if other.name == device.name), 0)
+    return explain_mismatch(pool, device, view.labels, position)
+
+
+def _count_places(device: GPUDevice, named: str, view: CardView) -> int:
+    """Places of the node that a pool has taken with other cards than this one."""
+    others = [other for other in view.cards if other.name != device.name]
+    members = count_members(others)[named]
+
+    def comes(other: GPUDevice) -> bool:
+        return assigned_pool(other) == named and first_failed(_context(other, named, view, members)) is None
+
+    return count_places(others, comes)[named]
 
 
 def _place_checks(device: GPUDevice) -> tuple[Check, ...]:
@@ -147,17 +173,14 @@ def _refusal(device: GPUDevice, found: Ineligible, pool: GPUPool | None, view: C
 
 
 def _pools_here(view: CardView) -> str:
-    pools = listed(sorted(n for n, p in view.pools.items() if p.metadata.deletion_timestamp is None)) or "none yet"
+    pools = listed(sorted(pool.name for pool in view.pools.values() if serves(pool))) or "none yet"
     return f"Pools here: {pools}. Name one of them, or create the pool first."
 
 
 def _pools_that_match(device: GPUDevice, pool: GPUPool | None, view: CardView) -> str:
     some = list(view.pools.values())[:POOLS_MAX]
     others = sorted(
-        other.name
-        for other in some
-        if other.metadata.deletion_timestamp is None
-        and explain_mismatch(other, device, view.labels, view.position) is None
+        other.name for other in some if first_failed(_context(device, other.name, view), POOL_CHECKS) is None
     )
     found = f"Pools that match it: {listed(others)}." if others else "No pool matches it."
     return f"{found} Name one that does, or change the selectors of {pool.name if pool is not None else 'the pool'}."

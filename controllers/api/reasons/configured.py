@@ -128,9 +128,16 @@ ROWS: Final = (
         "Configured",
         "Unknown",
         "PoolUnknown",
-        "there is no pool of the name in the annotation; since when, the condition's time says",
+        "there is no pool of the name in the annotation; since when, `status.missingPool` says",
         "create the pool, name another, or remove the annotation; it goes by itself after `pools.danglingAfter` (10"
         " min)",
+    ),
+    Row(
+        "Configured",
+        "False",
+        "CardDeleting",
+        "the card's GPUDevice is being deleted, and its annotation with it",
+        "wait until it is gone: the next report of its node brings a new one if the card is there; assign that",
     ),
     Row(
         "Configured",

@@ -75,6 +75,7 @@ Reason = Literal[
     "BudgetReached",
     "BuildFailed",
     "CardBack",
+    "CardDeleting",
     "CardDropped",
     "CardFaulted",
     "CardTooNew",

@@ -8,11 +8,13 @@ from controllers.domain.eligibility.chain import (
     SAME_FOR_ALL_POOLS,
     Check,
     check_card,
+    check_free_card,
     checks_left,
     failed_checks,
     first_failed,
 )
 from controllers.domain.eligibility.checks import (
+    CARD_DELETING,
     HARDWARE_UNKNOWN,
     HELD_ELSEWHERE,
     NODE_FULL,
@@ -24,6 +26,7 @@ from controllers.domain.eligibility.checks import (
     SERVED_MODES,
     STILL_IN_USE,
     blocked,
+    card_stays,
     has_room,
     nobody_uses_it,
     pool_exists,
@@ -39,10 +42,12 @@ from controllers.domain.eligibility.mig import (
     part_of,
     teller,
 )
+from controllers.domain.eligibility.places import count_members, count_places
 from controllers.domain.eligibility.records import CardContext, Ineligible
 
 __all__ = [
     "CARD_CHECKS",
+    "CARD_DELETING",
     "CHECKS",
     "HARDWARE_UNKNOWN",
     "HELD_ELSEWHERE",
@@ -63,10 +68,14 @@ __all__ = [
     "Check",
     "Ineligible",
     "blocked",
+    "card_stays",
     "check_card",
+    "check_free_card",
     "check_mig_mode",
     "check_mig_state",
     "checks_left",
+    "count_members",
+    "count_places",
     "failed_checks",
     "first_failed",
     "has_room",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.eligibility.checks import (
+    card_stays,
     hardware_is_known,
     mode_fits,
     mode_is_served,
@@ -37,8 +38,8 @@ CARD_CHECKS: Final[tuple[Check, ...]] = (no_condition_blocks, hardware_is_known,
 """Whether the card can be in any pool, and be offered there; these ask nothing about the pool."""
 PLACE_CHECKS: Final[tuple[Check, ...]] = (mode_fits, node_has_room, nobody_else_has_it, nobody_uses_it)
 """Whether it can come now."""
-CHECKS: Final = (*POOL_CHECKS, *CARD_CHECKS, *PLACE_CHECKS)
-SAME_FOR_ALL_POOLS: Final[frozenset[Check]] = frozenset((*CARD_CHECKS, nobody_else_has_it, nobody_uses_it))
+CHECKS: Final[tuple[Check, ...]] = (card_stays, *POOL_CHECKS, *CARD_CHECKS, *PLACE_CHECKS)
+SAME_FOR_ALL_POOLS: Final[frozenset[Check]] = frozenset((card_stays, *CARD_CHECKS, nobody_else_has_it, nobody_uses_it))
 """Checks that ask nothing about the pool, nor about its cards."""
 
 
@@ -75,4 +76,13 @@ def _fails_with(found: Ineligible) -> Check:
 
 def check_card(device: GPUDevice, *, ready: bool) -> Ineligible | None:
     """Why the card cannot be in any pool now, nor be offered. `ready`: its node is ReadyForPooling."""
-    return first_failed(CardContext(device, "", None, None, ready, None, 0, maybe_in_use=False), CARD_CHECKS)
+    return first_failed(_of_no_pool(device, ready=ready), CARD_CHECKS)
+
+
+def check_free_card(device: GPUDevice, *, ready: bool) -> Ineligible | None:
+    """Why no pool could take the card now, whichever it is. `ready`: its node is ReadyForPooling."""
+    return first_failed(_of_no_pool(device, ready=ready), (card_stays, *CARD_CHECKS))
+
+
+def _of_no_pool(device: GPUDevice, *, ready: bool) -> CardContext:
+    return CardContext(device, "", None, None, ready, None, 0, maybe_in_use=False)

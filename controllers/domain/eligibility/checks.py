@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import names
 from controllers.api.conditions import IGNORED
-from controllers.domain.approval import is_ignored
+from controllers.domain.approval import is_declined
 from controllers.domain.eligibility.mig import check_mig_mode
 from controllers.domain.eligibility.records import Ineligible
 from controllers.domain.issuing import blocked_by
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MPS", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
 
+CARD_DELETING: Final = "CardDeleting"
 POOL_UNKNOWN: Final = "PoolUnknown"
 POOL_DELETING: Final = "PoolDeleting"
 POOL_NOT_SERVED: Final = "PoolNotServed"
@@ -34,6 +35,17 @@ NODE_NOT_READY: Final = "NodeNotReady"
 NODE_FULL: Final = "NodeFull"
 STILL_IN_USE: Final = "StillInUse"
 HELD_ELSEWHERE: Final = "HeldElsewhere"
+
+
+def card_stays(seen: CardContext) -> Ineligible | None:
+    """The card's GPUDevice is not being deleted.
+
+    The annotation goes with it, and so would whatever a pool wrote there.
+    """
+    if seen.device.metadata.deletion_timestamp is None:
+        return None
+    do = "Wait for the new one, which the next report of its node brings if the card is there"
+    return Ineligible(CARD_DELETING, f"GPUDevice {seen.device.name} is being deleted", do)
 
 
 def pool_exists(seen: CardContext) -> Ineligible | None:
@@ -128,19 +140,17 @@ def nobody_uses_it(seen: CardContext) -> Ineligible | None:
 
 
 def blocked(device: GPUDevice) -> Ineligible | None:
-    """What of the card itself keeps it out of every pool, a condition or a person's mark; None where nothing does.
+    """What of the card itself keeps it out of every pool, a person or a condition; None where nothing does.
 
-    The mark counts at once; the condition Ignored comes and goes after it, and does neither while inventory is away.
-    Both say the same, so that nothing is told twice.
+    That it is declined comes first: nobody waits for such a card, whatever else may end. The mark and the condition
+    Ignored say the same, so that nothing is told twice.
     """
-    condition = blocked_by(device)
-    kind = condition.type if condition is not None else IGNORED if is_ignored(device.metadata) else None
-    if kind == IGNORED:
+    if is_declined(device):
         found = f"{names.LABEL_IGNORE}=true keeps the card out of every pool"
         return Ineligible(IGNORED, found, f"Remove {names.LABEL_IGNORE} ({unmarking(device)})")
-    if kind is None:
+    if (condition := blocked_by(device)) is None:
         return None
-    do = f"kubectl describe gpudevice {device.name} says what to do"
+    kind, do = condition.type, f"kubectl describe gpudevice {device.name} says what to do"
     return Ineligible(cast("Reason", kind), f"the card's condition {kind} is True", do, cause=condition)
 
 

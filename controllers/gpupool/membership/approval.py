@@ -16,7 +16,6 @@ its node for good.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
@@ -25,11 +24,13 @@ from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
+from controllers.domain.eligibility import count_places
 from controllers.domain.position import is_lost
-from controllers.gpupool.membership.obstacles import MatchedCard, conflicts_with_mig_mode
+from controllers.gpupool.membership.obstacles import MatchedCard, check_annotation
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable
 
     from controllers.api.gpudevice import GPUDevice
@@ -41,9 +42,9 @@ REMOVE_ASSIGNMENT: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNME
 def approve_cards(view: ObservedNode) -> list[Merge]:
     """Write the annotation of cards that an automatic pool can take, on the versions that were read."""
     writes = []
-    counts = Counter(count_cards_by_pool(view))
+    counts = count_cards_by_pool(view)
     for device in view.unassigned:
-        if assigned_pool(device) is not None or device.metadata.deletion_timestamp is not None:
+        if assigned_pool(device) is not None:
             continue
         pool = _oldest_pool_with_room(view, device, counts)
         if pool is not None:
@@ -111,19 +112,8 @@ def unassign_with_pool(view: ObservedPool, devices: Iterable[GPUDevice]) -> list
 
 
 def count_cards_by_pool(view: ObservedNode) -> Counter[str]:
-    """How many cards of the node each pool has, or is about to take by their annotation."""
-    counts = Counter(d.status.pool_ref.name for d in view.devices if d.status.pool_ref is not None)
-    for device in view.unassigned:
-        named = assigned_pool(device)
-        if named is None:
-            continue
-        # A card that stays out of its pool until an administrator does something about it takes nobody's place.
-        if any(
-            pool.name == named and not conflicts_with_mig_mode(view, pool, device)
-            for pool in view.matching_pools.get(device.name, ())
-        ):
-            counts[named] += 1
-    return counts
+    """How many places of the node each pool has taken (`domain.eligibility.places`)."""
+    return count_places(view.devices, lambda device: check_annotation(view, device) is None)
 
 
 def _is_automatic_here(view: ObservedNode, device: GPUDevice) -> bool:

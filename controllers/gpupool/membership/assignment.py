@@ -53,7 +53,7 @@ def assign_cards(view: ObservedPool, now: float) -> list[Action]:
     actions: list[Action] = []
     for device in view.assigned_cards:
         node = device.status.node_name or ""
-        if not _can_join(view, device, taken[node], now):
+        if check_assignment(view, device, taken[node]) is not None:
             continue
         if (came := came + 1) > ASSIGNMENTS_MAX:
             break  # the writes of these bring the pool back for the rest
@@ -126,12 +126,6 @@ def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreporte
 def _is_as_it_was(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether what the pool's mode did to the card is undone."""
     return is_mig_cleared(view, device) and is_daemon_gone(view, device)
-
-
-def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
-    if device.metadata.deletion_timestamp is not None or not is_allowed(facts_of(device, now), "assign"):
-        return False
-    return check_assignment(view, device, siblings) is None
 
 
 def _join(device: GPUDevice, pool: str, now: float) -> list[Action]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
-from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, check_mig_mode, checks_left, first_failed, part_of
+from controllers.domain.eligibility import (
+    CARD_DELETING,
+    POOL_UNKNOWN,
+    CardContext,
+    checks_left,
+    first_failed,
+    part_of,
+)
 from controllers.domain.position import positions
 from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import short
@@ -62,15 +69,10 @@ def check_assignment(view: ObservedPool, device: GPUDevice, siblings: int) -> In
     return first_failed(_context(facts, device, view.maybe_in_use).of(view.pool.name, view.pool, siblings, mismatch))
 
 
-def conflicts_with_mig_mode(view: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
-    """Whether the pool cannot serve the card as MIG mode is on it now."""
-    return check_mig_mode(pool.spec.allocation.mode, part_of(view.facts.layout, device), device) is not None
-
-
 def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
     """The message for a card that stays out of the pool which its annotation names."""
     hint = annotation_hint(short(assigned_pool(device) or ""))
-    then = "; then the pool takes the card"
+    then = "; then assign it again" if found.kind == CARD_DELETING else "; then the pool takes the card"
     if found.lasting:
         then = f", or remove the annotation (kubectl annotate gpudevice {device.name} {names.ASSIGNMENT}-)"
     if found.kind == POOL_UNKNOWN:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import divided, is_applied
-from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
-from controllers.domain.issuing import blocked_by
+from controllers.domain.eligibility import blocked, check_mig_mode, check_mig_state, part_of
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.gpupool.mig.cards import is_whole
 from controllers.gpupool.mig.handler import maintenance_since
@@ -37,7 +36,7 @@ def is_any_left(view: ObservedPool, layout: AllocationSpec, now: float) -> bool:
     """Whether a card that is not waited for, as its node is away for the moment, is as the layout asks."""
     others = (device for device in view.members if view.wants(device) and not is_awaited(view, device))
     return any(
-        _card_progress(view, device, layout, now) == CardProgress() for device in others if blocked_by(device) is None
+        _card_progress(view, device, layout, now) == CardProgress() for device in others if blocked(device) is None
     )
 
 
@@ -53,7 +52,7 @@ def failures_by_node(cards: list[tuple[GPUDevice, CardProgress]]) -> dict[str, s
 def is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether the pool waits for the layout of a card."""
     node = view.facts(device.status.node_name).node
-    if node is None or not node.ready or blocked_by(device) is not None or device.name in view.with_unknown_pods:
+    if node is None or not node.ready or blocked(device) is not None or device.name in view.with_unknown_pods:
         return False
     # One that others have is partitioned when they have ended: the others do not wait for strangers.
     return not device.status.foreign_allocations and view.wants(device)

@@ -6,13 +6,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, is_true
+from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition
 from controllers.api.gpunodeinventory import InventoryPools, PendingCard, PendingReason
 from controllers.api.resources import GPUNODEINVENTORY
-from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
-from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, check_card, serves
+from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, check_free_card, serves
 from controllers.gpupool.membership.approval import count_cards_by_pool
 from controllers.gpupool.membership.obstacles import MatchedCard, check_annotation
 from controllers.runtime.plan import EmitEvent, ref
@@ -39,11 +39,11 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     inventory_id, named = device.status.inventory_id, assigned_pool(device)
     if inventory_id is None:
         return
-    if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
-        yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
+    if (hindered := check_free_card(device, ready=view.facts.ready)) is not None:
+        # Only cards that could be pooled now wait for a decision; one that is declined is listed as decided.
+        if hindered.kind == IGNORED:
+            yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
-    if check_card(device, ready=view.facts.ready) is not None:
-        return  # only cards that could be pooled now wait for a decision
     if named is not None:
         found = check_annotation(view, device)
         if found is not None and found.lasting:  # elsewhere time will do it

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import (
     FAULTED,
-    IGNORED,
     INVENTORY_INCOMPLETE,
     MANAGED_DISABLED,
     MISCONFIGURED,
@@ -22,6 +21,7 @@ from controllers.api.conditions import (
     is_true,
 )
 from controllers.domain.allocation import applied, division_of, is_applied, mig_key, wanted
+from controllers.domain.approval import is_declined
 from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.pool_lifecycle import BEHAVIOUR, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 LOST = (FAULTED, INVENTORY_INCOMPLETE)
 """Conditions of a card that no plugin can be asked to withdraw."""
-OUT_OF_SERVICE = (IGNORED, MANAGED_DISABLED)
-"""Conditions of a card that an administrator has taken out of service."""
 RECHECK_MIN = 0.05
 """Seconds: a key that comes back at a deadline is not to come a moment before it."""
 
@@ -154,12 +152,16 @@ def _still_offered(view: ObservedPool, *, overdue: bool = False) -> tuple[str, .
     `overdue`: the deadline is over; what an administrator has taken out of service is waited for no more.
     """
     listed = frozenset(card for config in view.configs for card in cards_in(config))
-    ignored = LOST + OUT_OF_SERVICE if overdue else LOST
-    found = (device for device in view.members if _may_be_offered(view, device, listed, ignored))
+    found = (device for device in view.members if _may_be_offered(view, device, listed, overdue=overdue))
     return tuple(sorted(device.status.inventory_id or device.name for device in found))
 
 
-def _may_be_offered(view: ObservedPool, device: GPUDevice, listed: frozenset[str], ignored: tuple[str, ...]) -> bool:
+def _is_out_of_service(device: GPUDevice) -> bool:
+    """Whether an administrator has taken the card out of service."""
+    return is_declined(device) or is_true(device.status.conditions, MANAGED_DISABLED)
+
+
+def _may_be_offered(view: ObservedPool, device: GPUDevice, listed: frozenset[str], *, overdue: bool) -> bool:
     if device.status.inventory_id in listed:
         return True
     if device.status.published is None:
@@ -168,8 +170,8 @@ def _may_be_offered(view: ObservedPool, device: GPUDevice, listed: frozenset[str
     # comes to them. Who is there is among the users, or the card is kept off the lists
     # (`offering.is_withheld_for_unknown_pods`).
     node = view.facts(device.status.node_name).node
-    is_lost = any(is_true(device.status.conditions, kind) for kind in ignored)
-    return node is not None and node.ready and not is_lost
+    is_lost = any(is_true(device.status.conditions, kind) for kind in LOST)
+    return node is not None and node.ready and not is_lost and not (overdue and _is_out_of_service(device))
 
 
 def _are_offered_as_desired(view: ObservedPool) -> bool:

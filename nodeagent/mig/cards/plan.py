@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.gpudevice import MIG_OVER, MIG_WORK, MigApply
 from controllers.domain.mig import NodeLayout, difference, read
+from controllers.domain.usage import is_unused
 from nodeagent.mig.cards.records import Job, Loading
 
 if TYPE_CHECKING:
@@ -164,8 +165,7 @@ def refusal(part: PlannedCard, told: DriverReport) -> str:
 
 def is_clear(card: GPUDevice, part: PlannedCard) -> bool:
     """Whether nobody offers or has the card; by a read from the quorum this is what work begins on."""
-    used = card.status.allocations or card.status.foreign_allocations
-    return card.status.published is None and not used and _is_acknowledged(card, part)
+    return is_unused(card) and _is_acknowledged(card, part)
 
 
 def _is_acknowledged(card: GPUDevice, part: PlannedCard) -> bool:
