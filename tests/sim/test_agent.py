@@ -32,6 +32,8 @@ from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Listed, NodeScan
+from nodeagent.discover.feature import confirm
+from nodeagent.discover.feature import report as feature_report
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
@@ -203,6 +205,24 @@ def test_the_inventory_reads_what_discovery_says(shape, faults):
     for told, card in zip(reading.cards, made.cards, strict=True):
         assert told.hardware.pci.address == card.address
         assert told.hardware.memory_mib == (None if faults == "no-driver" else card.memory_mib)
+
+
+@pytest.mark.parametrize("then", ["", "no-driver", "no-nvml", "card-lost:0000:19:00.0", "no-toolkit"])
+def test_discovery_says_at_once_what_the_real_agent_is_sure_of_in_the_end(then):
+    """By the agent's own rule: from what it had published, with scans in a row that all find the same."""
+
+    def played(faults):
+        meta = ObjectMeta(name="n", annotations={SHAPE: "h100-sxm-8", FAULT: faults})
+        return machine(Node(metadata=meta), None, load())
+
+    published = adapter(NodeFeature).validate_python(discover.manifest("n", discover.features("n", "boot", played(""))))
+    state = confirm.start(published.spec.features, "boot")
+    for _ in range(confirm.SCANS):
+        state = confirm.step(state, discover.scan("n", played(then)))
+    cards = {address: known.values for address, known in state.cards.items()}
+    driver = state.driver.values if state.driver is not None else None
+    sure = feature_report.features(cards, driver, state.toolkit.values, "boot", state.system.values)
+    assert discover.features("n", "boot", played(then)) == sure
 
 
 def test_cards_described_by_hand_may_be_spelled_freely():
