@@ -32,10 +32,10 @@ from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
 from reliability.kit.actors import create_namespace, create_pod, create_pool, delete
+from reliability.kit.caches import kept
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
-from sim.caches import kept
 from sim.module.processes import Timers
 from sim.view import View
 from sim.workload import gpu_pod

@@ -19,8 +19,8 @@ from controllers.api.resources import GPUDEVICE, GPUPOOL, NODE
 from controllers.runtime.client import Client
 from reliability.bench.environment import MANAGER, Environment
 from reliability.bench.fleet import CARDS, Member, Write, writes
+from reliability.kit.caches import listed
 from reliability.kit.progress import for_each, show_progress
-from sim.caches import listed
 from sim.nodes.identity import Identities
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.subject import Subject
 from reliability.bench.whole_cluster import ready_for_pooling, slots_available, whole_cluster
 from reliability.kit.actors import create_pool
+from reliability.kit.caches import kept
 from reliability.kit.process import total
 from reliability.kit.progress import show_progress
 from sim import controlplane
-from sim.caches import kept
 from sim.view import View
 from tools.errors import UserError
 

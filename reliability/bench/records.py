@@ -19,7 +19,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import NotFound
 from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
-from sim.caches import kept, listed
+from reliability.kit.caches import kept, listed
 from tools.errors import UserError
 
 if TYPE_CHECKING:

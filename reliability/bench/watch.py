@@ -14,7 +14,7 @@ from controllers.api.meta import KubeObject
 from controllers.api.record import record
 from controllers.runtime.reflector import Reflector, WatchSettings
 from controllers.runtime.store import Store
-from sim.caches import kept
+from reliability.kit.caches import kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -14,7 +14,7 @@ from controllers.api import names, resources
 from controllers.api.meta import KubeObject
 from controllers.api.resources import Resource
 from controllers.runtime.reflector import Scope
-from sim.caches import listed
+from reliability.kit.caches import listed
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client

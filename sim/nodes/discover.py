@@ -16,6 +16,7 @@ from nodeagent.host.facts.records import System, Toolkit
 from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
+    from nodeagent.discover.feature.report import NodeScan
     from nodeagent.host.facts.records import Driver
     from sim.nodes.machine import Machine
 
@@ -26,8 +27,13 @@ ROOT = "/run/nvidia/driver"
 
 def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
     """The features by their form."""
+    return report.alone(scan(node, machine), boot_id)
+
+
+def scan(node: str, machine: Machine) -> NodeScan:
+    """What one scan of the real program would find there."""
     system = System(machine.host.facts(machine.source))
-    return report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine), system), boot_id)
+    return report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine), system)
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pytest
 
 from sim.cluster import Options
 from sim.controlplane import ControlPlane
+from sim.recording.record import ready
+from sim.recording.terminal import Terminal
 from tests.docs.site import ROOT
 from tests.kit import planes
 from tests.kit.worker_plane import WorkerPlane
-from tools.docs.record import ready
-from tools.docs.terminal import Terminal
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 
 from sim.controlplane import ControlPlane
+from sim.recording.record import PAGES, RUN
+from sim.recording.terminal import Terminal, normal
 from tests.docs.site import PAGES as ALL
 from tests.docs.site import ROOT, text
 from tools.docs.markdown import Step, blocks, steps, written
-from tools.docs.record import PAGES, RUN
-from tools.docs.terminal import Terminal, normal
 
 
 @pytest.mark.cluster
@@ -33,7 +33,7 @@ def test_every_command_prints_what_the_page_says(readers: ControlPlane, tmp_path
             differences.append("\n".join([f"$ {step.command}", *lines]))
     left = terminal.typed("kubectl get gpupools -o name; kubectl get namespace team-a -o name --ignore-not-found")
 
-    assert not differences, "python -m tools.docs --record writes what is printed now:\n" + "\n".join(differences)
+    assert not differences, "python -m sim.recording writes what is printed now:\n" + "\n".join(differences)
     assert left == "", "the page leaves the cluster as it found it"
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from sim.recording.terminal import Terminal
 from tests.docs.parts import WHOLE
 from tests.docs.site import PAGES, ROOT, text
 from tools.docs.markdown import Block, blocks
-from tools.docs.terminal import Terminal
 
 REAL = ("GPUPool",)
 """What others build on is applied for good, and removed with the page; the rest is a dry run of the server."""

@@ -18,9 +18,9 @@ from controllers.components.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.runtime.readers import SUBRESOURCE
-from sim import prometheus
 from sim.module.processes import MODULES, OPTIONAL
 from tests.docs.site import anchors
+from tests.kit import prometheus
 from tests.monitoring.rules import ROOT, groups
 from tests.monitoring.test_dashboards import BOARDS
 from tests.templates.harness import objects, programs, render

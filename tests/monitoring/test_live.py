@@ -20,10 +20,10 @@ import yaml
 from controllers.api import names
 from controllers.api.resources import GPUPOOL, POD
 from controllers.runtime.errors import NotFound
-from sim import prometheus
 from sim.controlplane import ControlPlane
-from sim.prometheus import Prometheus
 from sim.view import View
+from tests.kit import prometheus
+from tests.kit.prometheus import Prometheus
 from tests.kit.waiting import PATIENCE, eventually, until
 from tests.monitoring.exported import ours
 from tests.monitoring.rules import alerts, groups, metrics_in

@@ -2,27 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from tests.recipes.tree import Tree
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = (
-    "controllers",
-    "nodeagent",
-    "webhook",
-    "kubectl_gpu",
-    "sim",
-    "tools",
-    "reliability",
-    "docs",
-    "openapi",
-    "crds",
-    "templates",
-)
 TABLE, POD = "controllers/api/components.py", "controllers/components/pods/gdrcopy_loader.py"
 BEFORE = "    # Its container has every card, and asks NVML of each in turn.\n"
 ROW = """    Component(
@@ -105,50 +86,28 @@ assert "gdrcopy-loader" in HOLDING_GPU_OPEN and "gdrcopy-loader" in cluster._POD
 """
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A copy of the tree, with the two files."""
-    for name in COPIED:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    table = (tmp_path / TABLE).read_text("utf-8")
-    assert table.count(BEFORE) == 1
-    (tmp_path / TABLE).write_text(table.replace(BEFORE, ROW + BEFORE), "utf-8")
-    (tmp_path / POD).write_text(MODULE, "utf-8")
-    return tmp_path
+def with_component(tree: Tree) -> Tree:
+    tree.insert(TABLE, BEFORE, ROW)
+    tree.create(POD, MODULE)
+    return tree
 
 
-def run(tree: Path, *command: str) -> None:
-    done = subprocess.run([sys.executable, *command], cwd=tree, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_a_component_is_two_files(tree: Tree) -> None:
+    with_component(tree)
+    tree.generate("crdgen")
+    tree.generate("docs")
+    tree.run("-c", CHECK)
 
-
-def test_a_component_is_two_files(tree: Path) -> None:
-    run(tree, "-m", "controllers.api.crdgen")
-    run(tree, "-m", "tools.docs")
-    run(tree, "-c", CHECK)
-
-    copied = [path.relative_to(tree) for name in COPIED for path in (tree / name).rglob("*") if path.is_file()]
-    tracked = [path for path in copied if "__pycache__" not in path.parts]
-    changed = {
-        str(path)
-        for path in tracked
-        if not (ROOT / path).exists() or (ROOT / path).read_bytes() != (tree / path).read_bytes()
-    }
-    assert changed == {
-        *(TABLE, POD),
-        # What is made of them.
+    assert tree.changed == {TABLE, POD}
+    assert tree.generated == {
         *("controllers/api/reasons/typed.py", "openapi/config-values.yaml", "openapi/doc-ru-config-values.yaml"),
         *("docs/bootstrap.md", "docs/conditions.md", "docs/dev/design.md"),
     }
 
 
-def test_a_row_without_a_module_is_named(tree: Path) -> None:
-    (tree / POD).unlink()
+def test_a_row_without_a_module_is_named(tree: Tree) -> None:
+    tree.insert(TABLE, BEFORE, ROW)
     check = "from controllers.api.settings import Settings; from controllers.components import build;"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{check} build.daemonsets(Settings().bootstrap)"],
-        cwd=tree, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    error = tree.fails("-c", f"{check} build.daemonsets(Settings().bootstrap)")
 
-    assert "No module named 'controllers.components.pods.gdrcopy_loader'" in done.stderr
+    assert "No module named 'controllers.components.pods.gdrcopy_loader'" in error

@@ -17,48 +17,67 @@ NEW: Final = """    Row(
         "`nvidia-smi -pm 1` on <node>; [bootstrap](bootstrap.md)",
     ),
     Row("PersistenceOff", "False", "PersistenceModeEnabled", "the driver stays loaded", NOTHING),
+    Row("PersistenceOff", "Unknown", "PersistenceModeUnknown", "no validator has looked yet", "wait for the validator"),
 """
-SET: Final = '''
+PLANNER: Final = "controllers/bootstrap/readiness/conditions.py"
+"""The owner's planner, which sets the node's conditions."""
+SET: Final = """def _persistence(state: NodeState) -> Finding:
+    mode = state.fact("validation", "container.persistence")
+    if mode is None:
+        return Finding(None, "PersistenceModeUnknown", f"nothing on node {state.name} tells of persistence mode yet")
+    if mode == "on":
+        return Finding(False, "PersistenceModeEnabled", f"the driver of node {state.name} stays loaded")
+    return Finding(True, "PersistenceModeDisabled", f"persistence mode is {mode} on node {state.name}, expected on")
 
-def persistence(enabled: bool) -> Finding:
-    """The condition PersistenceOff."""
-    reason: Reason = "PersistenceModeEnabled" if enabled else "PersistenceModeDisabled"
-    return Finding(not enabled, reason, "found so by the validator")
-'''
-PLANNER: Final = "controllers/bootstrap/persistence.py"
-HEAD: Final = '''"""The condition PersistenceOff of a GPUNodeInventory. Pure."""
+
+"""
+TABLE: Final = "CONDITIONS: Final"
+LAST_OF_TABLE: Final = "    kinds.MANAGED_ELSEWHERE: "
+ENTRY: Final = '    "PersistenceOff": _persistence,\n'
+CHECK: Final = """
+from controllers.api import reasons
+from tests.bootstrap.world import Cluster
+
+made = Cluster()
+made.prepare()
+before = made.condition("PersistenceOff")
+made.verdict("container", "ok", persistence="off")
+made.step()
+print(before, made.condition("PersistenceOff"), made.message("PersistenceOff"))
+print(made.plan().actions)
+print(reasons.NODE_OWNERS["PersistenceOff"])
+print(reasons.find("node", *("PersistenceOff", "True", "PersistenceModeDisabled")).spoken(node="gpu-1"))
+"""
+SPELLED: Final = "controllers/bootstrap/spelled.py"
+SPELLING: Final = '''"""A finding with a reason of the new condition. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controllers.api.conditions import Finding
 
-if TYPE_CHECKING:
-    from controllers.api.reasons.typed import Reason
+FOUND = Finding(True, "PersistenceModeDisabled", "found so by the validator")
 '''
-CHECK: Final = """
-from controllers.api import ownership, reasons
-from controllers.bootstrap.persistence import persistence
-
-found = persistence(False)
-print(reasons.NODE_OWNERS["PersistenceOff"])
-print(reasons.find("node", "PersistenceOff", "True", found.reason).spoken(node="gpu-1"))
-"""
+PLAYED: Final = ("tests/kit", "tests/bootstrap/world.py")
+"""A cluster in memory, on which the planner works."""
 
 
 def with_condition(tree: Tree) -> Tree:
     tree.insert(ROWS, "    Row(\n", NEW)
-    tree.create(PLANNER, HEAD + SET)
+    tree.insert(PLANNER, TABLE, SET)
+    tree.insert(PLANNER, LAST_OF_TABLE, ENTRY)
     tree.generate("docs")
     return tree
 
 
 def test_a_condition_is_two_files(tree: Tree) -> None:
     with_condition(tree)
-    owner, cure = tree.run("-c", CHECK).splitlines()
+    tree.copy(*PLAYED)
+    said, rest, owner, cure = tree.run("-c", CHECK).splitlines()
 
     assert tree.changed == {ROWS, PLANNER}
+    unknown, disabled = ("Unknown", "PersistenceModeUnknown"), ("True", "PersistenceModeDisabled")
+    assert said == f"{unknown} {disabled} persistence mode is off on node worker-01, expected on"
+    assert rest == "()", "planned again, there is nothing left to write"
     assert owner == "gpu-bootstrap"
     assert cure == "nvidia-smi -pm 1 on gpu-1; bootstrap (docs/bootstrap.md)"
 
@@ -76,8 +95,8 @@ def test_what_is_generated_knows_it(tree: Tree) -> None:
 
 
 def test_a_reason_without_a_row_cannot_be_spelled(tree: Tree) -> None:
-    tree.create(PLANNER, HEAD + SET)
-    check = ["-m", "mypy", "--cache-dir", str(tree.root / ".mypy"), PLANNER]
+    tree.create(SPELLED, SPELLING)
+    check = ["-m", "mypy", "--cache-dir", str(tree.root / ".mypy"), SPELLED]
     refused = tree.fails(*check)
     with_condition(tree)
 

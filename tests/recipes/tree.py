@@ -27,7 +27,7 @@ GENERATORS = re.compile(r"\$\(PY\) -m ([\w.]+)")
 
 
 class Tree:
-    """The product's folders and its generators; `changed` names the files that a person touched."""
+    """The product's folders and its generators; `changed` names the files that a person touched, `generated` others."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
@@ -38,6 +38,15 @@ class Tree:
             shutil.copy(ROOT / name, folder / name)
         self.changed: set[str] = set()
 
+    def copy(self, *paths: str) -> None:
+        """Have more of the repository there: files and folders with which the product is tried."""
+        for path in paths:
+            if (ROOT / path).is_dir():
+                shutil.copytree(ROOT / path, self.root / path, ignore=IGNORED)
+            else:
+                (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / path, self.root / path)
+
     def insert(self, path: str, before: str, text: str) -> None:
         """Put a text into a file, before the first place at which `before` stands."""
         file = self.root / path
@@ -45,6 +54,14 @@ class Tree:
         assert mark, f"{path} has no {before!r}"
         file.write_text(f"{head}{text}{mark}{tail}", "utf-8")
         self.changed.add(path)
+
+    @property
+    def generated(self) -> set[str]:
+        """Files that are not as in the repository, and which nobody touched."""
+        here = [path for name in FOLDERS for path in (self.root / name).rglob("*") if path.is_file()]
+        own = {str(path.relative_to(self.root)): path for path in here if "__pycache__" not in path.parts}
+        same = {name for name, path in own.items() if _is_same(ROOT / name, path)}
+        return own.keys() - same - self.changed
 
     def read(self, path: str) -> str:
         return (self.root / path).read_text("utf-8")
@@ -78,3 +95,7 @@ class Tree:
         assert programs, f"make generate runs no {about}"
         for name in programs:
             self.run("-m", name)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and one.read_bytes() == other.read_bytes()

@@ -20,8 +20,8 @@ from controllers.runtime.store import Store
 from reliability.bench.fleet import fleet, writes
 from reliability.bench.records import Records
 from reliability.bench.watch import following
+from reliability.kit.caches import kept, listed
 from reliability.kit.fault_proxy import reads_of
-from sim.caches import kept, listed
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import LISTS, WATCHES
 from tools.errors import UserError

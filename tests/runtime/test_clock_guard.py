@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from controllers.runtime import clock_guard
+from tests.kit.waiting import until
 
 
 class Clocks:
@@ -16,24 +17,28 @@ class Clocks:
 
     def __init__(self, slow: list[float]) -> None:
         self.now, self.jumped, self._slow = 1000.0, 0.0, itertools.chain(slow, itertools.repeat(0.0))
+        self.read = 0
+        """How often either was."""
 
     def monotonic(self) -> float:
+        self.read += 1
         self.now += next(self._slow)
         return self.now
 
     def time(self) -> float:
-        self.now += next(self._slow)
-        return self.now + 1e9 + self.jumped
+        return self.monotonic() + 1e9 + self.jumped
 
 
 async def seen(clocks: Clocks, monkeypatch: pytest.MonkeyPatch, jump: float = 0.0) -> float | None:
-    """What the watcher says within some looks; None where it sees no jump."""
+    """What the watcher says of a jump, for which it has all the time; None where it sees none in a hundred readings."""
     monkeypatch.setattr(clock_guard, "time", SimpleNamespace(time=clocks.time, monotonic=clocks.monotonic))
     monkeypatch.setattr(clock_guard, "PERIOD", 0.001)
     watching = asyncio.create_task(clock_guard.wait_for_clock_jump())
-    await asyncio.sleep(0.01)
+    await until(lambda: clocks.read, "the watcher's first look")
     clocks.jumped = jump
-    done, _ = await asyncio.wait([watching], timeout=0.2)
+    many = clocks.read + 100
+    await until(lambda: watching.done() or (not jump and clocks.read > many), "what it says, or many looks")
+    done = watching.done()
     watching.cancel()
     return watching.result() if done else None
 

@@ -21,16 +21,25 @@ if TYPE_CHECKING:
 class Cached(list[Any]):
     """What the loop looks at of a store."""
 
-    change_count = 0
-
     def __init__(self, items: Iterable[Any]) -> None:
         super().__init__()
+        self._changes, self._looks = 0, 0
         self.take(items)
+
+    @property
+    def change_count(self) -> int:
+        self._looks += 1
+        return self._changes
 
     def take(self, items: Iterable[Any]) -> None:
         taken = list(items)
-        self.change_count += len(taken)
+        self._changes += len(taken)
         self += taken
+
+    async def looked_at(self) -> None:
+        """Wait until the loop has looked anew, and has done what followed: it does one look after the other."""
+        since = self._looks
+        await until(lambda: self._looks >= since + 2, "a second look at the cache")
 
 
 def test_the_collector_does_not_look_through_caches_while_they_are_filled() -> None:
@@ -72,18 +81,18 @@ async def test_the_collector_does_not_look_through_what_is_cached(monkeypatch: p
         return gc.get_freeze_count()
 
     try:
-        await asyncio.sleep(0.1)
+        await cached.looked_at()
         assert gc.get_freeze_count() == 0  # not before the first lists
         synced.set()
         before = await frozen(0)
         cached.take([number] for number in range(30))
-        await asyncio.sleep(0.1)
+        await cached.looked_at()
         assert gc.get_freeze_count() <= before  # a few more are not worth it, however small the cluster
         cached.take([number] for number in range(1000))
         assert await frozen(before + 900) > before + 900
         before = gc.get_freeze_count()
         cached.take([number] for number in range(52))
-        await asyncio.sleep(0.1)
+        await cached.looked_at()
         assert gc.get_freeze_count() <= before  # nor is a small share of many
         size, before = len(cached), gc.get_freeze_count()
         kept, cached[:] = list(cached), []  # the old ones stay for as long as they are counted here

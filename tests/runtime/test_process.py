@@ -131,6 +131,11 @@ async def holder(admin: Client, space: Space) -> str | None:
     return None
 
 
+def holder_in(write: Exchange) -> str:
+    """Who holds a lease by the request that writes it."""
+    return str(orjson.loads(write.body)["spec"]["holderIdentity"])
+
+
 def only_one_writer(proxy: FaultProxy, first: Started, second: Started) -> None:
     """Everything that the first wrote came before anything of the second."""
     assert max(e.at for e in first.wrote(proxy)) < min(e.at for e in second.wrote(proxy))
@@ -190,7 +195,7 @@ async def test_a_leader_that_cannot_renew_steps_down(start: Any, proxy: FaultPro
     if isinstance(gate, asyncio.Event):
         gate.set()
     wrote = max(e.at for e in one.wrote(proxy))
-    assert wrote - last < DURATION, "another may write by then"
+    # Another may write when the lease has run out, which is seconds later.
     machine.judge("the last write, counted from the last renewal,", wrote - last, DEADLINE + 0.1)
     machine.judge("its end, counted from there,", ended - last, DURATION + LATE)
 
@@ -223,10 +228,9 @@ async def test_work_that_raises_ends_the_process_and_gives_the_lease_back(
     second = await start("second", "--beat")
     await second.saying("caches are filled")
     await space.put("boom")
-    last = first.renewed(proxy)[-1].at
     assert await first.ended() == 1
     await second.saying("leading")
-    assert time.monotonic() - last < LONG[0], "it was given back; else it would not have run out by now"
+    assert holder_in(first.renewed(proxy)[-1]) == "", "it was given back, and had not to run out"
     assert "ZeroDivisionError: boom" in first.said("ended by an error")[0]["exception"]
     assert first.err == ""
 
@@ -266,11 +270,10 @@ async def test_sigterm_finishes_what_is_in_hand_and_hands_over_at_once(
     assert await first.ask("/readyz") == (503, "not ready: not stopping\n")
     assert (await first.ask("/healthz"))[0] == 200
     halves.set()
-    last = first.renewed(proxy)[-1].at
     assert await first.ended() == 0
     assert len(first.wrote(proxy)) == 4, "both were finished, and the third was not begun"
     await second.saying("leading")
-    assert time.monotonic() - last < LONG[0], "it was given back; else it would not have run out by now"
+    assert holder_in(first.renewed(proxy)[-1]) == "", "it was given back, and had not to run out"
     await until(lambda: len(second.wrote(proxy)) >= 2, "the successor to go on")
     notes = proxy.seen(lambda e: e.resource == "events" and e.agent == "first")
     assert len(notes) == 2, "events are sent before the lease is given back"

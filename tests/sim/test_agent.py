@@ -32,6 +32,8 @@ from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Listed, NodeScan
+from nodeagent.discover.feature import confirm
+from nodeagent.discover.feature import report as feature_report
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
@@ -205,6 +207,24 @@ def test_the_inventory_reads_what_discovery_says(shape, faults):
         assert told.hardware.memory_mib == (None if faults == "no-driver" else card.memory_mib)
 
 
+@pytest.mark.parametrize("then", ["", "no-driver", "no-nvml", "card-lost:0000:19:00.0", "no-toolkit"])
+def test_discovery_says_at_once_what_the_real_agent_is_sure_of_in_the_end(then):
+    """By the agent's own rule: from what it had published, with scans in a row that all find the same."""
+
+    def played(faults):
+        meta = ObjectMeta(name="n", annotations={SHAPE: "h100-sxm-8", FAULT: faults})
+        return machine(Node(metadata=meta), None, load())
+
+    published = adapter(NodeFeature).validate_python(discover.manifest("n", discover.features("n", "boot", played(""))))
+    state = confirm.start(published.spec.features, "boot")
+    for _ in range(confirm.SCANS):
+        state = confirm.step(state, discover.scan("n", played(then)))
+    cards = {address: known.values for address, known in state.cards.items()}
+    driver = state.driver.values if state.driver is not None else None
+    sure = feature_report.features(cards, driver, state.toolkit.values, "boot", state.system.values)
+    assert discover.features("n", "boot", played(then)) == sure
+
+
 def test_cards_described_by_hand_may_be_spelled_freely():
     at = {"address": "00000000:1A:00.0", "vendor": "0x10DE", "device": "2330", "class": "0x030200"}
     elements = [{"attributes": at}, {"attributes": {"address": "nowhere"}}, {"attributes": {"address": "0000:01:00.0"}}]
@@ -320,7 +340,7 @@ class Api:
     def follow(self, path, seen):
         """Put every event of a kind into `seen` by revision, from now on."""
         start = self.get(path)["metadata"]["resourceVersion"]
-        stream = self.open("GET", f"{path}?watch=1&resourceVersion={start}&timeoutSeconds=50")
+        stream = self.open("GET", f"{path}?watch=1&resourceVersion={start}&timeoutSeconds={PATIENCE:.0f}")
 
         def read():
             with stream:
@@ -530,6 +550,16 @@ def labels(api, node):
     return api.node(node)["metadata"].get("labels", {})
 
 
+def managers(obj):
+    return {entry["manager"] for entry in obj["metadata"]["managedFields"]}
+
+
+def versions_of(obj, revisions):
+    """Those of an object that a watch has shown, the earliest first; its deletion is one, too."""
+    name = obj["metadata"]["name"]
+    return [each for _, each in sorted(revisions.items()) if each["metadata"]["name"] == name]
+
+
 def holders(api, node):
     return {address: [a["pod"] for a in d["status"].get("allocations", ())] for address, d in api.devices(node).items()}
 
@@ -553,9 +583,16 @@ def test_discovery(api, plane):
     first = features["instances"]["gpu.device"]["elements"][0]["attributes"]
     assert (first["address"], first["memory_mib"], first["mig_capable"]) == ("0000:19:00.0", "81559", "true")
     assert len(first["nvlink_peers"].split(",")) == 7
-    assert {entry["manager"] for entry in report["metadata"]["managedFields"]} == {"gpu-nodeagent-discover"}
-    time.sleep(1)  # long enough for a write that would come for no reason
+    assert managers(report) == {"gpu-nodeagent-discover"}
+    revisions = {}
+    api.follow(FEATURES, revisions)
     assert api.report(name)["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
+    api.annotate(name, **{FAULT: "no-driver"})
+    eventually(lambda: versions_of(report, revisions))
+    api.annotate(name, **{FAULT: None})
+    without, again = eventually(lambda: versions_of(report, revisions)[1:] and versions_of(report, revisions))
+    assert "gpu.driver" not in without["spec"]["features"]["attributes"], "before, it was written for no reason"
+    assert again["spec"] == report["spec"]
     api.delete(f"/api/v1/nodes/{name}")
     eventually(lambda: api.report(name) is None)
 
@@ -617,18 +654,25 @@ def test_gpu_feature_discovery_labels_nodes_while_its_pod_runs_there(api, node):
     eventually(lambda: told() == {})
 
 
-def test_a_report_made_by_hand_is_left_alone(api):
-    name = "by-hand"
+def make_report(api, name):
+    """A report of one card, made by a person."""
     at = {"address": "0000:17:00.0", "vendor": "10de", "device": "20b0", "class": "0302", "product": "Mine"}
     features = {"instances": {"gpu.device": {"elements": [{"attributes": at}]}}}
-    made = api.create(
+    return api.create(
         f"{FEATURES}?fieldManager=kubectl-create",
         apiVersion="nfd.k8s-sigs.io/v1alpha1",
         kind="NodeFeature",
         metadata={"name": f"gpu-{name}", "labels": {"nfd.node.kubernetes.io/node-name": name}},
         spec={"features": features},
     )
-    meta = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+
+
+def test_a_report_made_by_hand_is_left_alone(api):
+    name = "by-hand"
+    made = make_report(api, name)
+    revisions = {}
+    api.follow(FEATURES, revisions)
+    meta = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake", SHAPE: "t4-4"}}
     api.create("/api/v1/nodes", metadata=meta)
     eventually(lambda: labels(api, name).get("gpu.deckhouse.io/device-count") == "1")
 
@@ -637,11 +681,26 @@ def test_a_report_made_by_hand_is_left_alone(api):
         return [p for p in api.get(path)["items"] if p["status"]["phase"] == "Running"]
 
     eventually(agent_runs)
-    time.sleep(0.5)
-    assert api.report(name)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    make_node(api, "reported-later")  # the agent takes nodes in order: it has begun with this one while that was there
+    api.delete("/api/v1/nodes/reported-later")
+    # Deleted, it is the agent's to make: what it did before about this node it has done by then.
+    api.delete(f"{FEATURES}/gpu-{name}")
+    eventually(lambda: labels(api, name).get("gpu.deckhouse.io/device-count") == "4" and api.report(name))
+    deleted, anew = eventually(lambda: versions_of(made, revisions)[1:] and versions_of(made, revisions)[:2])
+    assert deleted["spec"] == made["spec"]
+    assert [managers(each) for each in (deleted, anew)] == [{"kubectl-create"}, {"gpu-nodeagent-discover"}]
+    api.delete(f"/api/v1/nodes/{name}")
+    eventually(lambda: api.report(name) is None)
+
+
+def test_a_report_made_by_hand_outlives_its_node(api):
+    name = "outlived"
+    made = make_report(api, name)
+    api.create("/api/v1/nodes", metadata={"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}})
+    eventually(lambda: labels(api, name).get("gpu.deckhouse.io/device-count") == "1")
     api.delete(f"/api/v1/nodes/{name}")
     eventually(lambda: not api.get(f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures/{name}"))
-    assert api.report(name) is not None
+    assert api.report(name)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
 def test_a_node_without_shape_has_no_cards(api):
@@ -797,11 +856,18 @@ def test_faults(api, node):
     api.annotate(node, **{FAULT: "no-ack"})
     eventually(lambda: T4[1] in addresses())
     allow(api, "faulty", node, *T4[1:])
-    time.sleep(0.5)
+    # A later ConfigMap that is heard of elsewhere, and then a pod of this node: both changes are known here by now.
+    make_node(api, "hears")
+    make_pool(api, "heard", "hears", T4[0])
+    eventually(lambda: api.slots("hears", "heard") == "1")
+    run_pod(api, "served", "faulty")
+    eventually(lambda: holders(api, node)[T4[0]] == ["served"])
     assert (api.slots(node, "faulty"), api.offered(node, T4[1])) == ("1", None)
     assert api.offered(node, T4[0])["pool"] == "faulty"
     api.annotate(node, **{FAULT: None})
     eventually(lambda: api.slots(node, "faulty") == "3")
+    api.delete("/api/v1/namespaces/default/pods/served?gracePeriodSeconds=0")
+    api.delete("/api/v1/nodes/hears")
 
 
 # --- the module's own pods -------------------------------------------------------------------

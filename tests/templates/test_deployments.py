@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
-from sim import prometheus
+from tests.kit import prometheus
 from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container

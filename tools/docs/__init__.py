@@ -1,1 +1,1 @@
-"""What the documentation gets from the code, and from a real cluster: `python -m tools.docs`."""
+"""What the documentation gets from the code: `python -m tools.docs`."""

@@ -1,8 +1,7 @@
-"""Fills what the docs get from the code, and records what their commands print.
+"""Fills what the docs get from the code; `python -m sim.recording` writes what their commands print.
 
 python -m tools.docs              blocks of the pages, crds/doc-ru-*.yaml, openapi/doc-ru-config-values.yaml
 python -m tools.docs --check      change nothing; fail where one of these is stale
-python -m tools.docs --record     run the commands of the pages on a cluster of their own, and write their output
 """
 
 from __future__ import annotations
@@ -18,16 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write, check or record; returns the exit status."""
+    """Write or check; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.docs", description="Fill what the docs get from the code.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when something is stale")
-    parser.add_argument("--record", nargs="*", metavar="PAGE", help="run the commands of these pages (all) and write")
     args = parser.parse_args(argv)
     try:
-        if args.record is not None:
-            from tools.docs import record
-
-            return record.record(ROOT, args.record)
         wanted = blocks.pages(ROOT) | russian.pages(ROOT)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

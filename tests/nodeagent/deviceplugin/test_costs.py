@@ -1,4 +1,4 @@
-"""What the plugin costs, against its budgets: a change in 1 s, Allocate in 20 ms, 100 MB, half a percent of a core.
+"""What the plugin costs, against its budgets: a change in 1 s, Allocate in 20 ms, 100 MB, at rest little of a core.
 
 Latencies are taken from outside, over the sockets, with the API server on the same machine.
 """
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 POOL = "alpha"
 RESOURCE = names.resource_name(POOL)
-CHANGES, IDLE_SECONDS = 20, 20.0
+CHANGES, IDLE_SECONDS = 20, 8.0
+IDLE_SHARE = 0.02
+"""Of a core: ten times what it takes where nobody else computes."""
 ROUNDS, CALLS = 5, 200
 
 
@@ -77,19 +79,20 @@ async def test_budgets(node: Node, world: World, kubelet: Kubelet) -> None:
         allocate = await quiet(lambda: kubelet.allocate(RESOURCE, [next(ids)]))
     prefer = await quiet(lambda: kubelet.prefer(RESOURCE, free, (), 4))
 
-    await asyncio.sleep(2.0)  # the report that the last Allocate asked for
-    before, started = cpu(agent.process.pid), time.monotonic()
-    await asyncio.sleep(IDLE_SECONDS)
-    idle = (cpu(agent.process.pid) - before) / (time.monotonic() - started)
+    # From the last answer on, with the report that it asked for and a look at the cards in each second.
+    with Stretch() as idling:
+        before = cpu(agent.process.pid)
+        await asyncio.sleep(IDLE_SECONDS)
+        idle = cpu(agent.process.pid) - before
     found = {
         "ConfigMap to list, worst of 20, s": max(changes),
         "Allocate p99, ms": 1000 * allocate,
         "Preference p99, ms": 1000 * prefer,
         "peak RSS, MB": resident(agent.process.pid),
-        "idle CPU, % of a core": 100 * idle,
+        "idle CPU, % of a core": 100 * idle / idling.seconds,
     }
     sys.stdout.write("".join(f"{what}: {value:.3f}\n" for what, value in found.items()))
     assert found["peak RSS, MB"] <= 100
-    assert found["idle CPU, % of a core"] <= 2, "0.2 where nobody else computes: who competes for caches takes longer"
     changing.judge("the worst way of a ConfigMap into a list", max(changes), 1.0)
     allocating.judge("Allocate (p99)", allocate, 0.02)
+    idling.judge("computing while nothing happened", idle, IDLE_SHARE * idling.seconds)

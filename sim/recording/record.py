@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from sim import controlplane
 from sim.cluster import Options, bring_up
+from sim.recording.terminal import Terminal
 from tools.docs.markdown import blocks, steps, written
-from tools.docs.terminal import Terminal
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ READY_SECONDS: Final = 240.0
 RUN: Final = "run"
 
 
-def record(root: Path, names: Sequence[str]) -> int:
-    """Run the pages (all, when none is named) and write them; returns the exit status."""
+def record(root: Path, pages: Sequence[str]) -> None:
+    """Run the commands of the pages and write what they print; raises UserError."""
     with tempfile.TemporaryDirectory(prefix="gpu-docs-") as scratch:
         plane = bring_up(Path(scratch) / "cluster", Options())
         try:
-            for name in names or PAGES:
+            for name in pages:
                 path = root / name
                 text = path.read_text(encoding="utf-8")
                 new = recorded(plane, root, Path(scratch) / path.stem, text)
@@ -38,7 +38,6 @@ def record(root: Path, names: Sequence[str]) -> int:
                 print(f"{name}: {'as it was' if new == text else 'written'}")
         finally:
             controlplane.down(Path(scratch) / "cluster")
-    return 0
 
 
 def recorded(plane: ControlPlane, root: Path, folder: Path, text: str) -> str:
