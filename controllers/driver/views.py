@@ -49,8 +49,9 @@ class Slots:
     """Whether nothing is begun, as one thing befell several nodes."""
     missing: tuple[str, ...] = ()
     """ConfigMaps that the GPUDriver names and that are not there: nothing is begun."""
-    resumed: str | None = None
-    """When a person last had the revision tried again, or when it was first wanted."""
+    counted_since: str | None = None
+    """Since when what nodes show of the target's revision counts; of a node that goes back, of the one that it leaves.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ class ObservedNode:
     """Whether pods may use the driver that is loaded: a card is published, or somebody has one."""
     wanted_result: Result = "Unproved"
     """What is known, on the node's kind, of the revision that is wanted."""
-    wanted_since: str | None = None
-    """Since when that is wanted, or a person last had it tried again; None where that is not on record yet."""
+    counted_since: str | None = None
+    """Since when what nodes show of that revision counts; None where that is not on record yet."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
     labelled_version: str | None = None
@@ -176,6 +177,7 @@ class Member:
     """The node's variant."""
     work: DriverWork | None = None
     last: LastDriverWork | None = None
+    """How the last work on this very node ended."""
     version: str = ""
     """Of the driver that runs; empty without one."""
     node_ready: bool = True

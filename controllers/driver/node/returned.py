@@ -19,7 +19,7 @@ from controllers.driver.node.health import baseline, is_as_asked, verdict, verdi
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.pod import outcome
 from controllers.driver.node.states import DAY, EVIDENCE_MAX, defer_for, limit_of
-from controllers.driver.node.work import ended, is_shown, last_of, step, unproved
+from controllers.driver.node.work import ended, has_failed_for, is_shown, last_of, step, unproved
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Rollout
@@ -71,7 +71,7 @@ def soak_again(draft: Draft, driver: GPUDriver, label: str) -> None:
     if not is_wanted or not serves(label, draft.node.status.node_info.kernel_version):
         return
     is_ours = (last.revision, last.driver) == (revision, driver.name)
-    if is_ours and last.has_failed_since(seen.wanted_since) and not is_asked(draft.node):
+    if has_failed_for(last, driver.name, revision, seen.counted_since) and not is_asked(draft.node):
         return
     made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=seen.stratum)
     # Where the kind is proved meanwhile, it is one of the nodes of a wave, and holds nobody up for a canary's time.

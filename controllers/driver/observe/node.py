@@ -9,7 +9,7 @@ from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.variant import object_name
 from controllers.driver.caches import BY_NODE, is_used
-from controllers.driver.drivers.results import remembered
+from controllers.driver.drivers.results import counted_since
 from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.observe.objects import check_of, look_of, objects_of
 from controllers.driver.observe.roll import recalled, way_back
@@ -50,7 +50,6 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         target = back if undone else target_of(sources, name, driver, found)
     if target is not None and isinstance(one_more := bounded_target(sources, target), Blocked):
         choice, target = one_more, None
-    known = remembered(driver, sources.decisions.revision(driver)) if driver is not None else None
     wanted = work.to if work is not None and work.to is not None else node.metadata.labels.get(names.DRIVER_VARIANT)
     made = driver is not None and target is not None and _may_be_begun(node, inventory)
     return ObservedNode(
@@ -79,7 +78,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         is_asked_again=work is not None and sources.missing.is_asked_again(node, work, sources.clock()),
         used=any(map(is_used, devices)) or bool(users and (report is None or report.driver_version)),
         wanted_result=sources.proofs.results(driver).on(found.stratum) if driver and found else "Unproved",
-        wanted_since=known.since if known is not None else None,
+        counted_since=counted_since(driver, sources.decisions.revision(driver)) if driver is not None else None,
         wanted_version=version_of(sources, work, work.to if work is not None else None, target),
         labelled_version=version_of(sources, work, node.metadata.labels.get(names.DRIVER_VARIANT), target),
     )
