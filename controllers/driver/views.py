@@ -95,6 +95,8 @@ class ObservedNode:
     """Whether such a pod has ended, as kubelet ends all where it shuts the node down: nothing starts it again."""
     devices: tuple[GPUDevice, ...] = ()
     """The node's cards."""
+    closed_pools: frozenset[str] = frozenset()
+    """Pools of these cards that offer none of theirs now: they are in maintenance, or go."""
     users: tuple[User, ...] = ()
     """Pods that use the node's cards, and must leave before its driver does, lowest priority first."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.kube import Node
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import BY_CLAIM, drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
+from controllers.driver.caches import (
+    BY_CLAIM,
+    BY_PHASE,
+    drivers_of,
+    is_used,
+    proofs_of,
+    variants_of_node,
+    variants_of_work,
+)
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.rollout import RolloutController
@@ -107,8 +116,12 @@ class Reconciler:
             self._world.proofs.forget()
             self.enqueue_all()
 
-    def _pool_changed(self, _old: Pool | None, _new: Pool | None) -> None:
+    def _pool_changed(self, old: Pool | None, new: Pool | None) -> None:
         self.rollouts.enqueue_all()
+        if (old is not None and old.is_closed) != (new is not None and new.is_closed):
+            # A node that is back waits until its cards are offered, and for none that is not to be.
+            returning = self._world.caches.inventories.by(BY_PHASE, "Returning")
+            self.nodes.controller.add_all(one.name for one in returning)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._look_at((new or old or Node()).name)
@@ -199,7 +212,8 @@ def _shown(device: GPUDevice) -> tuple[object, ...]:
     """What of a card the next step of its node's work may hang on."""
     status, reply = device.status, device.status.mig_apply
     work = (reply.phase, reply.driver_load) if reply is not None else None
-    offered = (status.pool_ref, status.published is not None, status.offer, work)
+    pools = (status.pool_ref, assigned_pool(device), bool(status.foreign_allocations))
+    offered = (*pools, status.published is not None, status.offer, work)
     return is_used(device), bool(status.allocations), bool(status.reservations), status.fault, *offered
 
 

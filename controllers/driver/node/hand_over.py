@@ -15,7 +15,7 @@ from controllers.domain.driver.variant import serves
 from controllers.driver.node.draft import event, in_service, time_left
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.moves import move
-from controllers.driver.node.returned import is_offered
+from controllers.driver.node.offered import is_offered
 from controllers.driver.node.states import LEAVING, STATES
 
 if TYPE_CHECKING:

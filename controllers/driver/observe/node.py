@@ -20,10 +20,12 @@ from controllers.driver.views import Named, Objects, ObservedNode, Slots
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpudriver import GPUDriver
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
     from controllers.domain.driver.choice import Install
+    from controllers.driver.caches import Caches
     from controllers.driver.observe.sources import Sources
     from controllers.driver.records import Pod
 
@@ -68,6 +70,7 @@ def observe_node(sources: Sources, name: str) -> ObservedNode:
         adopted=adopted,
         lost_adopted=adopted is None and bool(given),
         devices=tuple(devices),
+        closed_pools=_closed_pools(caches, devices),
         users=users,
         refusals=sources.refusals,
         way_back=back,
@@ -95,6 +98,12 @@ def _clearing_check(
     if target is None:
         return None
     return check_of(sources, name, driver, target, clearing=True)
+
+
+def _closed_pools(caches: Caches, devices: list[GPUDevice]) -> frozenset[str]:
+    """Those of the cards' pools that offer none of their cards; one that is not there says nothing."""
+    homes = {home for one in devices if (home := one.home) is not None}
+    return frozenset(name for name in homes if (pool := caches.pools.get(name)) is not None and pool.is_closed)
 
 
 def _may_be_begun(node: Node, inventory: GPUNodeInventory) -> bool:
