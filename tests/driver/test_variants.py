@@ -79,6 +79,37 @@ def test_a_new_version_of_the_module_is_written_once(made: Cluster) -> None:
     assert made.writes == before
 
 
+def with_parameters() -> tuple[Cluster, str]:
+    """A node whose driver has parameters for a kernel module, and the key of the variant's ConfigMap."""
+    made = Cluster()
+    made.node("n1")
+    made.driver(kernelModules={"nvidia": {"NVreg_EnableGpuFirmware": "0"}})
+    made.settle()
+    return made, f"{names.NAMESPACE}/{daemonset(made)[0].rpartition('/')[2]}"
+
+
+def test_a_configmap_that_is_edited_is_written_as_it_was() -> None:
+    made, key = with_parameters()
+    right = copy.deepcopy(made.objects["ConfigMap", key])
+    with made.edit("ConfigMap", key) as found:
+        found["data"] = dict.fromkeys(found["data"], "options nvidia NVreg_EnableGpuFirmware=1")
+        del found["metadata"]["labels"][names.DRIVER_VARIANT]
+    made.settle()
+
+    found = made.objects["ConfigMap", key]
+    assert (found["data"], found["metadata"]["labels"]) == (right["data"], right["metadata"]["labels"])
+
+
+def test_a_configmap_that_another_version_of_the_module_made_otherwise_stays() -> None:
+    made, key = with_parameters()
+    other = {"metadata": {"annotations": {names.SPEC_HASH: "another"}}, "data": {"more.conf": "x"}}
+    made.merge("ConfigMap", key, other)
+    before = copy.deepcopy(made.objects["ConfigMap", key])
+    made.settle()
+
+    assert made.objects["ConfigMap", key] == before
+
+
 def test_a_configmap_whose_daemonset_is_gone_goes_too() -> None:
     made = Cluster()
     made.node("n1")

@@ -13,7 +13,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.driver.loops.reconciler import Reconciler
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
 from controllers.driver.records import Pool
 from tests.driver.rolling import Rolling
 from tests.driver.world import Cluster
@@ -28,7 +28,7 @@ def test_no_pods_are_made_up_for_nodes_that_are_in_service(monkeypatch: pytest.M
     made.driver()
     made.settle()
     calls = []
-    monkeypatch.setattr(build, "check_pod", lambda *args, **_: calls.append(args))
+    monkeypatch.setattr(checks, "check_pod", lambda *args, **_: calls.append(args))
     made.drop(resources.DAEMONSET, next(key for kind, key in made.objects if kind == "DaemonSet"))
     monkeypatch.setattr(build, "daemonset", lambda *args, **_: calls.append(args))
 

@@ -21,7 +21,7 @@ from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import Variant
 from controllers.driver.node import look as process_look
 from controllers.driver.node import pod as process_pod
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
 from controllers.driver.records import Pod as ProcessPod
 from sim.hardware import load
 from sim.nodes import discover, modules, names
@@ -138,7 +138,7 @@ def driver_pod(fault: str = "", marks: Mapping[str, str] = MARKS) -> Stage:
 
 
 def check_pod(fault: str = "", marks: Mapping[str, str] = MARKS, driver: GPUDriver = DRIVER) -> Stage:
-    return Stage(build.check_pod(driver, "n", chosen(), "agent"), fault, marks, daemonset=False)
+    return Stage(checks.check_pod(driver, "n", chosen(), "agent"), fault, marks, daemonset=False)
 
 
 def test_a_driver_is_installed_in_its_time() -> None:

@@ -109,8 +109,8 @@ class Reconciler:
         found = new or old
         if found is None:
             return
-        if value := found.metadata.labels.get(names.DRIVER_VARIANT):
-            self.variants.enqueue_settled((value,))
+        if values := {value for one in (old, new) if one is not None for value in variants_of_node(one)}:
+            self.variants.enqueue_settled(values)
         elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
             self._world.decisions.contents_changed()
             self._world.proofs.forget()
