@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.driver.states import TRYING
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import TRYING
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:

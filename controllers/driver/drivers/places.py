@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown, is_adopted_as_wanted
+from controllers.domain.driver.states import BACK, LEAVING
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.drivers.results import counted_since, reason_of
-from controllers.driver.node.states import BACK, LEAVING
 from controllers.driver.node.work import has_failed_for
 
 if TYPE_CHECKING:

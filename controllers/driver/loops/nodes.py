@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.domain.driver.states import Slot
     from controllers.driver.node.draft import NodePlan
-    from controllers.driver.node.states import Slot
     from controllers.driver.world import World
     from controllers.runtime.process import Process
 

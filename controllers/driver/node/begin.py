@@ -10,6 +10,7 @@ from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.pause import is_paused_on, is_put_off, paused_to
+from controllers.domain.driver.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.domain.wording import listed
 from controllers.driver.node import look
 from controllers.driver.node.draft import (
@@ -23,7 +24,6 @@ from controllers.driver.node.draft import (
     time_left,
 )
 from controllers.driver.node.due import is_asked, time_to_retry
-from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.driver.node.work import step
 
 if TYPE_CHECKING:

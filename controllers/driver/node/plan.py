@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.resources import POD
 from controllers.domain.driver.choice import Blocked, Install, Unknown
+from controllers.domain.driver.states import BACK, LEAVING
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.adopted import keep_adopted
 from controllers.driver.node.begin import block, look_at, preflight, queued
@@ -22,7 +23,6 @@ from controllers.driver.node.hand_over import asked_by, hand_over
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.removing import remove
 from controllers.driver.node.returned import soak_again, stay
-from controllers.driver.node.states import BACK, LEAVING
 from controllers.driver.node.taint import keep_taint
 from controllers.driver.node.turn import wait_for_turn
 from controllers.driver.node.under_way import TRIED, finish, keep

@@ -10,6 +10,7 @@ from controllers.api.conditions import READY_FOR_POOLING, find
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.node_work import ABSENT_MAX, ready_changed
+from controllers.domain.driver.states import DAY, EVIDENCE_MAX, defer_for, limit_of
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.due import is_asked
@@ -18,7 +19,6 @@ from controllers.driver.node.health import baseline, is_as_asked, verdict, verdi
 from controllers.driver.node.moves import charged, move
 from controllers.driver.node.offered import is_offered
 from controllers.driver.node.pod import outcome
-from controllers.driver.node.states import DAY, EVIDENCE_MAX, defer_for, limit_of
 from controllers.driver.node.work import ended, has_failed_for, is_shown, last_of, step, unproved
 
 if TYPE_CHECKING:

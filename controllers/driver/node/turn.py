@@ -11,11 +11,11 @@ from controllers.api import names
 from controllers.api.driver_work import counts
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install, is_missing
+from controllers.domain.driver.states import PREFLIGHT_HOLDS, retry_after
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.begin import look_at, preflight
 from controllers.driver.node.due import is_due, time_to_retry
 from controllers.driver.node.moves import move
-from controllers.driver.node.states import PREFLIGHT_HOLDS, retry_after
 from controllers.driver.node.work import last_of
 
 if TYPE_CHECKING:

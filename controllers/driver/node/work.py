@@ -14,8 +14,8 @@ from controllers.api.driver_work import DriverWork, LastDriverWork, counts
 from controllers.api.record import json_name, to_json
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.clock import begun, stamp
+from controllers.domain.driver.states import limit_of
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import limit_of
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:

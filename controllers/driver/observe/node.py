@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.domain.driver.choice import Blocked
+from controllers.domain.driver.states import UNDER_WAY
 from controllers.domain.driver.variant import object_name
 from controllers.driver.caches import BY_NODE, is_used
 from controllers.driver.drivers.results import counted_since
-from controllers.driver.node.states import UNDER_WAY
 from controllers.driver.observe.objects import check_of, look_of, objects_of
 from controllers.driver.observe.roll import recalled, way_back
 from controllers.driver.observe.slots import slots_of

@@ -8,9 +8,9 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import begun
+from controllers.domain.driver.states import DAY, TRYING
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.driver.waves import Progress
-from controllers.driver.node.states import DAY, TRYING
 from controllers.driver.node.work import has_failed_for, is_shown
 
 if TYPE_CHECKING:
