@@ -210,6 +210,11 @@ class Drivers(RuleBasedStateMachine):
         if hasattr(self, "cluster"):
             self.cluster.check()
 
+    @invariant()
+    def nothing_that_is_kept_is_out_of_date(self) -> None:
+        if hasattr(self, "cluster"):
+            self.cluster.check_process()
+
 
 TestDrivers = Drivers.TestCase
 TestDrivers.settings = settings(

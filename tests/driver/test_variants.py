@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from controllers.api import names, resources
+from controllers.components.cooldown import COOLDOWN
 from controllers.driver.variants import plan_variant
+from controllers.runtime.plan import Plan
 from tests.driver.world import NEXT, Cluster
 
 ELSEWHERE: dict[str, Any] = {"template": {"spec": {"nodeSelector": {"x": "y"}}}}
@@ -139,6 +141,8 @@ def test_a_daemonset_that_is_deleted_comes_back_for_nodes_that_would_get_another
     made.settle()
     made.drop(resources.DAEMONSET, name)
     value = found["metadata"]["labels"][names.DRIVER_VARIANT]
+    assert made.planned("Variant", value) == Plan((), COOLDOWN), "its name has just come free"
+    made.now += COOLDOWN
     made.execute(made.planned("Variant", value).actions, names.MANAGER_DRIVER)
 
     assert daemonset(made) == (name, made.objects["DaemonSet", name])

@@ -91,16 +91,16 @@ async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_p
     made.node()
     made.driver()
     made.settle()
-    found = await loops(made)
-    world = found._world
+    world = made.process()
     driver, inventory = world.caches.drivers.get("main"), world.caches.inventories.get("n1")
     assert driver is not None
     assert inventory is not None
     known = world.proofs.results(driver)
     other = replace(inventory, status=replace(inventory.status, conditions=()))
-    found._inventory_changed(inventory, other)
+    world.caches.inventories.on_watch_event(other)
     assert world.proofs.results(driver) is known
-    found._inventory_changed(inventory, replace(inventory, status=replace(inventory.status, last_driver_work=None)))
+    gone = replace(inventory, status=replace(inventory.status, last_driver_work=None))
+    world.caches.inventories.on_watch_event(gone)
     assert world.proofs.results(driver) is not known
 
 
