@@ -1,4 +1,8 @@
-"""The caches of the process, and the indexes by which it finds nodes by what is done to them."""
+"""The caches of the process, and the indexes by which it finds nodes by what is done to them.
+
+Made once at the start, before any is filled; each is changed by its reflector and by our own writes, in the event loop
+(`controllers.runtime.store`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The loop over nodes. Steps that take a slot are made one after the other, each with the one before it in sight."""
+"""The loop over nodes. Steps that take a slot are made one after the other, each with the one before it in sight.
+
+Several nodes at a time, each by one worker. Who waits for a slot is kept here and in no object: after a restart each
+node asks anew.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""All loops of gpu-driver-controller, and which change of which object wakes which of their keys."""
+"""All loops of gpu-driver-controller, and which change of which object wakes which of their keys.
+
+Made at the start, and connected (`watch`) once this process leads, until it ends. The handlers run in the event loop,
+after those that forget what is kept (`controllers.driver.observe.forgetting`), and only wake keys.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from controllers.driver.node.moves import charged, move
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
     from controllers.driver.node.draft import Draft
-    from controllers.driver.node.look import Verdict
+    from controllers.driver.node.verdict import Verdict
 
 
 def until_late(draft: Draft, work: DriverWork, found: Verdict, pods: str = "") -> bool:

@@ -9,7 +9,7 @@ from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.windows import schedule
 from controllers.driver.caches import BY_DRIVER, BY_PHASE
 from controllers.driver.drivers.results import counted_since
-from controllers.driver.observe.roll import way_back
+from controllers.driver.observe.replaced import way_back
 from controllers.driver.observe.target import bounded_target
 from controllers.driver.rollout.counts import hours
 from controllers.driver.rollout.eta import eta
