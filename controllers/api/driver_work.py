@@ -146,6 +146,11 @@ class LastDriverWork:
         """Whether the revision failed there."""
         return self.result in ("Failed", "RolledBack")
 
-    def has_failed_since(self, since: str | None) -> bool:
-        """Whether it did, and that counts: since it is wanted, or a person last had it tried again."""
-        return self.has_failed and self.at >= (since or "")
+
+def counts(at: str, since: str | None) -> bool:
+    """Whether what a node showed of a revision at that time counts.
+
+    `since`: since when the revision is wanted, or a person last had it tried again; None where that is not on record,
+    so that all counts. What is of the same second does.
+    """
+    return since is None or at >= since

@@ -42,19 +42,25 @@ def build_daemonset(
     annotations: Mapping[str, str] | None = None,
     owners: Sequence[Json] = (),
     on_delete: bool = False,
+    selector: Mapping[str, str] | None = None,
+    revisions: int = 2,
+    hashed_pod: Json | None = None,
 ) -> Json:
     """The whole object but for its name and namespace, with the hash of its spec.
 
     `labels` are those of the DaemonSet and its pods but for the one of its name; `annotations` those of its pods.
-    `on_delete`: a pod stays as it is until somebody deletes it, for whoever would end with it.
+    `on_delete`: a pod stays as it is until somebody deletes it, for whoever would end with it. `selector`: the labels
+    by which it knows its pods, where that is not the one of its name. `revisions`: how many former templates are kept.
+    `hashed_pod`: the pod by which the hash is taken, where what `pod` has otherwise makes no other DaemonSet of it.
     """
     marked = {**labels, names.LABEL_APP: name}
     template: Json = {"labels": dict(marked)} | ({"annotations": dict(annotations)} if annotations else {})
-    spec = {
-        "selector": {"matchLabels": {names.LABEL_APP: name}},
+    spec: Json = {
+        "selector": {"matchLabels": {names.LABEL_APP: name} if selector is None else dict(selector)},
         "updateStrategy": ON_DELETE if on_delete else ROLLING,
-        "revisionHistoryLimit": 2,
+        "revisionHistoryLimit": revisions,
         "template": {"metadata": template, "spec": pod},
     }
-    meta: Json = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(spec)}}
+    hashed = spec if hashed_pod is None else spec | {"template": {"metadata": template, "spec": hashed_pod}}
+    meta: Json = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(hashed)}}
     return {"metadata": meta | ({"ownerReferences": [*owners]} if owners else {}), "spec": spec}

@@ -1,4 +1,8 @@
-"""The caches of the process, and the indexes by which it finds nodes by what is done to them."""
+"""The caches of the process, and the indexes by which it finds nodes by what is done to them.
+
+Made once at the start, before any is filled; each is changed by its reflector and by our own writes, in the event loop
+(`controllers.runtime.store`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.driver.states import TRYING
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import TRYING
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:

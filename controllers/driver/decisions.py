@@ -2,6 +2,9 @@
 
 Which of several GPUDrivers has a node, which revision a spec comes to, and what a node gets of it are functions of
 `controllers.domain.driver`; they are asked again and again of thousands of nodes that do not change.
+
+One for each process, as long as that lives, and used from the event loop alone: an answer is worked out where it is
+asked for, and `controllers.driver.observe.forgetting` has it forgotten. The settings are no source of any.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What nodes have shown of the revisions of a GPUDriver, kept until something else is shown of one."""
+"""What nodes have shown of the revisions of a GPUDriver, kept until something else is shown of one.
+
+One for each process, as long as that lives, and used from the event loop alone; forgotten by
+`controllers.driver.observe.forgetting`. Nothing is lost with it: all of it is in statuses.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from controllers.api.kube import Pod as KubePod
 from controllers.api.kube import PodSpec, PodStatus
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
+from controllers.domain.pool_lifecycle import BEHAVIOUR
 
 Said = Annotated[str, AfterValidator(lambda text: text[:CUT])]
 """A termination message: kubelet cuts it at as many bytes, and no cache holds more of what a node says."""
@@ -111,3 +112,9 @@ class Pool(KubeObject):
 
     spec: PoolSpec = Field(default_factory=PoolSpec)
     status: PoolStatus = Field(default_factory=PoolStatus)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it offers none of its cards now."""
+        phase = self.status.phase
+        return self.metadata.deletion_timestamp is not None or (phase is not None and not BEHAVIOUR[phase].offers)

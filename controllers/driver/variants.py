@@ -1,8 +1,9 @@
-"""The writes of one variant: its DaemonSet kept as it was built, and taken away once no node needs it. Pure.
+"""The writes of one variant: DaemonSet and ConfigMap are kept as they were built, and go once no node needs them. Pure.
 
 A variant's template never changes, but for the image of our own init container and the cluster's proxies: with update
 strategy OnDelete that restarts nothing. An edit by hand is undone where the variant can still be built as it was. On
-which nodes its pods run, and that no change ends them, is put right in any case.
+which nodes its pods run, and that no change ends them, is put right in any case. A ConfigMap that another version of
+the module builds otherwise stays as it is: it goes with the template that mounts it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, NODE
-from controllers.components.cooldown import cooldown_left
 from controllers.components.daemonset import ON_DELETE
-from controllers.components.reconcile import is_leaving
+from controllers.components.reconcile import is_leaving, reconcile_configmap, reconcile_daemonset
 from controllers.domain.driver.variant import object_name
 from controllers.driver.pods.container_names import PREPARE
-from controllers.runtime.drift import is_as_built
-from controllers.runtime.plan import Apply, Delete, JSONPatch, Plan, PlanBuilder, Precondition, Ref, ref
+from controllers.runtime.plan import Delete, JSONPatch, Plan, PlanBuilder, Precondition, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controllers.api.kube import DaemonSet
+    from controllers.api.kube import ConfigMap, DaemonSet
     from controllers.driver.views import Json, ObservedVariant
 
 
@@ -39,25 +38,26 @@ def plan_variant(seen: ObservedVariant, now: float) -> Plan:
 
 
 def _keep(draft: PlanBuilder, seen: ObservedVariant, now: float) -> None:
-    name, wanted = object_name(seen.value), seen.wanted
-    if seen.configmap is None and wanted.configmap is not None:
-        draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), wanted.configmap))
-    if seen.daemonset is None:
-        left = cooldown_left(seen.deleted_at, name, now)
-        if left > 0:
-            draft.requeue_within(left)
-        elif wanted.daemonset is not None and seen.labelled:
-            draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted.daemonset))
-    elif not is_leaving(seen.daemonset):
-        _mend(draft, seen.daemonset, seen.value, wanted.daemonset, seen.agent_image)
+    name, wanted, found = object_name(seen.value), seen.wanted, seen.daemonset
+    if wanted.configmap is not None and (seen.configmap is None or _is_of(seen.configmap, wanted.configmap)):
+        reconcile_configmap(draft, name, seen.configmap, wanted.configmap)
+    if found is None:
+        if wanted.daemonset is not None and seen.labelled:
+            reconcile_daemonset(draft, name, None, wanted.daemonset, deleted_at=seen.deleted_at, now=now)
+    elif wanted.daemonset is not None and _is_of(found, wanted.daemonset):
+        reconcile_daemonset(draft, name, found, wanted.daemonset, deleted_at=seen.deleted_at, now=now)
+    elif not is_leaving(found):
+        _put_right(draft, found, seen.value, seen.agent_image)
 
 
-def _mend(draft: PlanBuilder, found: DaemonSet, value: str, wanted: Json | None, agent_image: str) -> None:
-    made = found.metadata.annotations.get(names.SPEC_HASH)
-    if wanted is not None and made == wanted["metadata"]["annotations"][names.SPEC_HASH]:
-        if not is_as_built(found.metadata, found.spec, wanted):
-            draft.add(Apply(Ref(DAEMONSET, found.name, names.NAMESPACE), wanted))
-        return
+def _is_of(found: DaemonSet | ConfigMap, wanted: Json) -> bool:
+    """Whether an object was built as it is today, whatever somebody has made of it since."""
+    made: str = wanted["metadata"]["annotations"][names.SPEC_HASH]
+    return found.metadata.annotations.get(names.SPEC_HASH) == made
+
+
+def _put_right(draft: PlanBuilder, found: DaemonSet, value: str, agent_image: str) -> None:
+    """Of a DaemonSet that nobody can build any more: on which nodes its pods run, and that no change ends them."""
     changes = tuple(
         {"op": "add", "path": path, "value": right}
         for path, there, right in _always(found.spec, value, agent_image)

@@ -49,8 +49,9 @@ class Slots:
     """Whether nothing is begun, as one thing befell several nodes."""
     missing: tuple[str, ...] = ()
     """ConfigMaps that the GPUDriver names and that are not there: nothing is begun."""
-    resumed: str | None = None
-    """When a person last had the revision tried again, or when it was first wanted."""
+    counted_since: str | None = None
+    """Since when what nodes show of the target's revision counts; of a node that goes back, of the one that it leaves.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class ObservedNode:
     """Whether such a pod has ended, as kubelet ends all where it shuts the node down: nothing starts it again."""
     devices: tuple[GPUDevice, ...] = ()
     """The node's cards."""
+    closed_pools: frozenset[str] = frozenset()
+    """Pools of these cards that offer none of theirs now: they are in maintenance, or go."""
     users: tuple[User, ...] = ()
     """Pods that use the node's cards, and must leave before its driver does, lowest priority first."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
@@ -113,8 +116,8 @@ class ObservedNode:
     """Whether pods may use the driver that is loaded: a card is published, or somebody has one."""
     wanted_result: Result = "Unproved"
     """What is known, on the node's kind, of the revision that is wanted."""
-    wanted_since: str | None = None
-    """Since when that is wanted, or a person last had it tried again; None where that is not on record yet."""
+    counted_since: str | None = None
+    """Since when what nodes show of that revision counts; None where that is not on record yet."""
     wanted_version: str | None = None
     """What the driver that is under way (`driverWork.to`) has to report; None where nobody can tell any more."""
     labelled_version: str | None = None
@@ -176,6 +179,7 @@ class Member:
     """The node's variant."""
     work: DriverWork | None = None
     last: LastDriverWork | None = None
+    """How the last work on this very node ended."""
     version: str = ""
     """Of the driver that runs; empty without one."""
     node_ready: bool = True

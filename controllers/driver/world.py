@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.driver.observe.driver import observe_driver
+from controllers.driver.observe.forgetting import Forgetting
 from controllers.driver.observe.node import observe_node
 from controllers.driver.observe.rollout import observe_rollout
 from controllers.driver.observe.sources import Sources
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class World(Sources):
     """The caches, and the views of each key as they are now."""
+
+    def note_changes(self) -> None:
+        """From now on, forget what is kept where its sources change: before anybody is woken by the same changes."""
+        Forgetting(self)
 
     def node(self, name: str) -> ObservedNode:
         """Everything about one node."""

@@ -12,7 +12,7 @@ import yaml
 from controllers.api import reasons
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import lifecycle, pool_lifecycle
-from controllers.driver.node.states import STATES
+from controllers.domain.driver.states import STATES
 from tests.docs.site import ROOT, headings, text
 from tools.docs import driver_phases, tables
 

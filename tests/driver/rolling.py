@@ -31,6 +31,8 @@ class Rolling(Cluster):
         """Nodes whose clients of the driver do not go."""
         self.users: set[str] = set()
         """Nodes on which a pod has a card."""
+        self.unoffered: set[str] = set()
+        """Nodes whose plugins offer no card, although the node is in service."""
         self.host = False
         """Whether the hosts have drivers of their own."""
         self.unfit: set[str] = set()
@@ -42,7 +44,8 @@ class Rolling(Cluster):
         self.card(name, {"poolRef": to_json(objects.pool_ref(POOL)), "state": "Assigned"})
         for (kind, key), device in list(self.objects.items()):
             if kind == "GPUDevice" and device["status"]["nodeName"] == name:
-                self.merge(kind, key, {"status": {"hardware": {"uuid": f"GPU-{key}"}}})
+                assigned = {"annotations": {names.ASSIGNMENT: POOL}}
+                self.merge(kind, key, {"metadata": assigned, "status": {"hardware": {"uuid": f"GPU-{key}"}}})
 
     def outside(self) -> None:
         """Bootstrap follows `driverWork`, gates and pools' labels follow it, and plugins follow the node."""
@@ -59,7 +62,7 @@ class Rolling(Cluster):
             found = self.objects["Node", name]["metadata"]["labels"]
             if any(found.get(key) != value for key, value in labels.items()):
                 self.merge("Node", name, {"metadata": {"labels": labels}})
-            ready = self.in_service(name)
+            ready = self.in_service(name) and name not in self.unoffered
             self.card(name, {"published": to_json(objects.published(POOL)) if ready or name in self.users else None})
             self.card(name, {"allocations": [to_json(objects.allocation())] if name in self.users else None})
 

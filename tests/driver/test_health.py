@@ -9,7 +9,6 @@ import pytest
 from controllers.api import names, validation
 from controllers.domain.clock import stamp
 from controllers.driver.node.health import is_as_asked, verdict, verdict_in
-from controllers.driver.node.returned import is_offered
 from tests.driver.rolling import Rolling
 from tests.driver.test_rolling import retarget, until, version
 from tests.driver.world import NEXT, VERSION
@@ -219,19 +218,6 @@ def test_a_node_that_serves_with_its_former_driver_is_rolled_back_whatever_befal
 
     assert (made.phase(), (made.work() or {})["reason"]) == ("RolledBack", "CudaFailed")
     assert made.in_service("n1")
-
-
-def test_a_card_that_was_faulty_before_is_not_waited_for(made: Rolling) -> None:
-    made.settle()
-    assert made.phase() == "Soaking"
-    for (kind, name), _ in list(made.objects.items()):
-        if kind == "GPUDevice":
-            with made.edit(kind, name) as card:
-                conditions.put(card, objects.condition("Faulted", True))
-    made.card("n1", {"published": None})
-    seen = made.view().node("n1")
-
-    assert is_offered(seen)
 
 
 @pytest.mark.parametrize(

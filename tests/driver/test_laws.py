@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controllers.api import names, resources
 from controllers.api.driver_look import Prepared
-from controllers.driver.node.states import UNDER_WAY
+from controllers.domain.driver.states import UNDER_WAY
 from controllers.runtime.plan import Apply, JSONPatch, Merge
 from tests.driver.world import NEXT, VERSION, Cluster, held_by
 from tests.kit.cluster import ConflictError
@@ -209,6 +209,11 @@ class Drivers(RuleBasedStateMachine):
     def within_limits(self) -> None:
         if hasattr(self, "cluster"):
             self.cluster.check()
+
+    @invariant()
+    def nothing_that_is_kept_is_out_of_date(self) -> None:
+        if hasattr(self, "cluster"):
+            self.cluster.check_process()
 
 
 TestDrivers = Drivers.TestCase

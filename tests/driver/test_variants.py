@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from controllers.api import names, resources
+from controllers.components.cooldown import COOLDOWN
 from controllers.driver.variants import plan_variant
+from controllers.runtime.plan import Plan
 from tests.driver.world import NEXT, Cluster
 
 ELSEWHERE: dict[str, Any] = {"template": {"spec": {"nodeSelector": {"x": "y"}}}}
@@ -79,6 +81,37 @@ def test_a_new_version_of_the_module_is_written_once(made: Cluster) -> None:
     assert made.writes == before
 
 
+def with_parameters() -> tuple[Cluster, str]:
+    """A node whose driver has parameters for a kernel module, and the key of the variant's ConfigMap."""
+    made = Cluster()
+    made.node("n1")
+    made.driver(kernelModules={"nvidia": {"NVreg_EnableGpuFirmware": "0"}})
+    made.settle()
+    return made, f"{names.NAMESPACE}/{daemonset(made)[0].rpartition('/')[2]}"
+
+
+def test_a_configmap_that_is_edited_is_written_as_it_was() -> None:
+    made, key = with_parameters()
+    right = copy.deepcopy(made.objects["ConfigMap", key])
+    with made.edit("ConfigMap", key) as found:
+        found["data"] = dict.fromkeys(found["data"], "options nvidia NVreg_EnableGpuFirmware=1")
+        del found["metadata"]["labels"][names.DRIVER_VARIANT]
+    made.settle()
+
+    found = made.objects["ConfigMap", key]
+    assert (found["data"], found["metadata"]["labels"]) == (right["data"], right["metadata"]["labels"])
+
+
+def test_a_configmap_that_another_version_of_the_module_made_otherwise_stays() -> None:
+    made, key = with_parameters()
+    other = {"metadata": {"annotations": {names.SPEC_HASH: "another"}}, "data": {"more.conf": "x"}}
+    made.merge("ConfigMap", key, other)
+    before = copy.deepcopy(made.objects["ConfigMap", key])
+    made.settle()
+
+    assert made.objects["ConfigMap", key] == before
+
+
 def test_a_configmap_whose_daemonset_is_gone_goes_too() -> None:
     made = Cluster()
     made.node("n1")
@@ -108,6 +141,8 @@ def test_a_daemonset_that_is_deleted_comes_back_for_nodes_that_would_get_another
     made.settle()
     made.drop(resources.DAEMONSET, name)
     value = found["metadata"]["labels"][names.DRIVER_VARIANT]
+    assert made.planned("Variant", value) == Plan((), COOLDOWN), "its name has just come free"
+    made.now += COOLDOWN
     made.execute(made.planned("Variant", value).actions, names.MANAGER_DRIVER)
 
     assert daemonset(made) == (name, made.objects["DaemonSet", name])

@@ -11,9 +11,15 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.kube import ConfigMap
 from controllers.api.meta import ObjectMeta
+from controllers.api.record import adapter
 from controllers.driver.loops.reconciler import Reconciler
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
+from controllers.driver.records import Pool
+from tests.driver.rolling import Rolling
 from tests.driver.world import Cluster
+from tests.kit import objects
+
+PHASES = ("Serving", "Draining")
 
 
 def test_no_pods_are_made_up_for_nodes_that_are_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +28,7 @@ def test_no_pods_are_made_up_for_nodes_that_are_in_service(monkeypatch: pytest.M
     made.driver()
     made.settle()
     calls = []
-    monkeypatch.setattr(build, "check_pod", lambda *args, **_: calls.append(args))
+    monkeypatch.setattr(checks, "check_pod", lambda *args, **_: calls.append(args))
     made.drop(resources.DAEMONSET, next(key for kind, key in made.objects if kind == "DaemonSet"))
     monkeypatch.setattr(build, "daemonset", lambda *args, **_: calls.append(args))
 
@@ -85,14 +91,30 @@ async def test_what_is_known_of_a_revision_is_worked_out_anew_only_for_another_p
     made.node()
     made.driver()
     made.settle()
-    found = await loops(made)
-    world = found._world
+    world = made.process()
     driver, inventory = world.caches.drivers.get("main"), world.caches.inventories.get("n1")
     assert driver is not None
     assert inventory is not None
     known = world.proofs.results(driver)
     other = replace(inventory, status=replace(inventory.status, conditions=()))
-    found._inventory_changed(inventory, other)
+    world.caches.inventories.on_watch_event(other)
     assert world.proofs.results(driver) is known
-    found._inventory_changed(inventory, replace(inventory, status=replace(inventory.status, last_driver_work=None)))
+    gone = replace(inventory, status=replace(inventory.status, last_driver_work=None))
+    world.caches.inventories.on_watch_event(gone)
     assert world.proofs.results(driver) is not known
+
+
+async def test_a_node_that_is_back_is_looked_at_once_its_pool_offers_no_cards_any_more() -> None:
+    made = Rolling()
+    made.node()
+    made.driver()
+    made.settle()
+    with made.edit("GPUNodeInventory", "n1") as inventory:
+        work = {"driver": "main", "phase": "Returning", "since": objects.LONG_AGO, "nodeUID": "uid-1"}
+        inventory["status"]["driverWork"] = work
+    found = await loops(made)
+    before, after = (adapter(Pool).validate_python({"metadata": {"name": "a"}, "status": {"phase": p}}) for p in PHASES)
+    found._pool_changed(before, before)
+    assert found.nodes.controller.idle
+    found._pool_changed(before, after)
+    assert not found.nodes.controller.idle

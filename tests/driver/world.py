@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from controllers.api import names, resources, system_facts
@@ -26,10 +28,11 @@ from controllers.driver.records import Pod, Pool
 from controllers.driver.variants import plan_variant
 from controllers.driver.world import World
 from controllers.runtime.plan import Plan, Refusal
+from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects, reports
 from tests.kit.cluster import ConflictError
 from tests.kit.objects import LONG_AGO, condition
-from tests.kit.storage import cache
+from tests.kit.storage import Key, cache, decoded
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "drivers": (resources.GPUDRIVER, GPUDriver),
@@ -51,6 +54,12 @@ SCOPES: dict[str, Callable[[Any], bool]] = {
     "users": lambda pod: pod.metadata.namespace != names.NAMESPACE and may_use_cards(pod),
 }
 """Which pods a cache has."""
+STORES: dict[str, list[tuple[str, type[Any]]]] = defaultdict(list)
+"""By kind, the caches of the process, and as which record."""
+for _name, (_kind, _record) in KINDS.items():
+    STORES[_kind.kind].append((_name, _record))
+Told = dict[Key, str]
+"""By object, its version of which the watches told last."""
 VERSION, NEXT = "580.178.04", "610.57.04"
 KERNEL = "6.8.0-71-generic"
 SAID = ("ManagedDisabled", "ManagedElsewhere", "ReadyForPooling")
@@ -76,6 +85,8 @@ class Cluster(cluster.Cluster):
         self.missing = Missing()
         self.absent = ""
         """What images have in their name that the registry does not have; empty where it has all."""
+        self._process: tuple[World, Told] | None = None
+        """The process that runs, and what it was told last of each object; None before it has started."""
         self.began: dict[str, list[str]] = {}
         """Nodes that were labelled, by variant, in that order."""
 
@@ -243,28 +254,84 @@ class Cluster(cluster.Cluster):
         stores = self.stores(KINDS)
         for name, keeps in SCOPES.items():
             stores[name] = cache("Pod", filter(keeps, stores[name]))
-        world = World(Caches(**stores), clock=lambda: self.now, refusals=self.refusals)
+        return self._set(World(Caches(**stores), clock=lambda: self.now, refusals=self.refusals))
+
+    def process(self) -> World:
+        """The process that runs: it has lived since its last start, and was told of every change since."""
+        if self._process is None:
+            self._process = (self.view(), self._versions())
+            self._process[0].note_changes()
+        self._tell_news(*self._process)
+        return self._set(self._process[0])
+
+    def restart(self) -> None:
+        """The process dies, and a new one reads everything anew."""
+        self._process = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of the cluster has a process of its own."""
+        return self.__dict__ | {"_process": None}
+
+    def _set(self, world: World) -> World:
         world.settings, world.enabled, world.missing = self.settings, self.enabled, self.missing
         return world
+
+    def _versions(self) -> Told:
+        return {key: obj["metadata"]["resourceVersion"] for key, obj in self.objects.items()}
+
+    def _tell_news(self, world: World, told: Told) -> None:
+        """What the watches tell of the objects that have changed; `told` is what they have told before."""
+        found = self._versions()
+        for key in [*(told.keys() - found.keys()), *(at for at, version in found.items() if told.get(at) != version)]:
+            for name, record in STORES.get(key[0], ()):
+                self._show(getattr(world.caches, name), name, record, key)
+        told.clear()
+        told.update(found)
+
+    def _show(self, store: Store[Any], name: str, record: type[Any], key: Key) -> None:
+        """One watch tells of an object, or that it is gone."""
+        obj, keeps = self.objects.get(key), SCOPES.get(name)
+        made = decoded(record, obj) if obj is not None else None
+        if made is not None and (keeps is None or keeps(made)):
+            store.on_watch_event(made)
+        elif (gone := store.get(key[1])) is not None:
+            store.on_watch_event(gone, deleted=True)
+
+    def check_process(self) -> None:
+        """What the process that runs sees of each key is what one sees that has just started."""
+        running, fresh = self.process(), self.view()
+        for kind, name in self.all_keys():
+            if kind == "GPUDriver":
+                assert running.driver(name) == fresh.driver(name), name
+                assert running.rollout(name) == fresh.rollout(name), name
+            elif kind == "GPUNodeInventory":
+                assert running.node(name) == fresh.node(name), name
+            elif kind == "Variant":
+                assert running.variant(name) == replace(fresh.variant(name), deleted_at=running.deleted_at), name
+            if kind in ("GPUDriver", "GPUNodeInventory"):
+                assert self._plan(running, kind, name) == self._plan(fresh, kind, name), name
 
     def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops."""
         found = [key for key in self.objects if key[0] in ("GPUNodeInventory", "GPUDriver")]
-        return sorted([*found, *(("Variant", value) for value in self.view().caches.variants())])
+        return sorted([*found, *(("Variant", value) for value in self.process().caches.variants())])
 
     def planned(self, kind: str, name: str) -> Plan:
         """What a loop wants of a key now."""
-        world = self.view()
+        return self.of_node(name).plan if kind == "GPUNodeInventory" else self._plan(self.process(), kind, name)
+
+    def _plan(self, world: World, kind: str, name: str) -> Plan:
+        """What a loop of a process wants of a key now."""
         if kind == "GPUDriver":
             seen = world.driver(name)
             return plan_driver(seen, self.now) if seen is not None else Plan()
         if kind == "Variant":
             return plan_variant(world.variant(name), self.now)
-        return self.of_node(name).plan
+        return plan_node(world.node(name), self.now).plan
 
     def of_node(self, name: str) -> NodePlan:
         """A node's plan."""
-        made = plan_node(self.view().node(name), self.now)
+        made = plan_node(self.process().node(name), self.now)
         if made.missing is not None:
             self.missing.note_missed(made.missing, self.now)
         if made.found is not None:
@@ -292,10 +359,18 @@ class Cluster(cluster.Cluster):
                 self.check()
             self.outside()
             if before == json.dumps(sorted(map(repr, self.objects.values()))):
-                return
+                self.check_process()
+                if (left := self._put_off()) <= 0:
+                    return
+                self.now += left
         raise AssertionError(
             f"it does not settle; still wanted: {[self.planned(*key).actions for key in self.all_keys()]}"
         )
+
+    def _put_off(self) -> float:
+        """Seconds for which the process makes no DaemonSet whose name came free a moment ago; 0 where it wants none."""
+        variants = (self.planned(*key).requeue_after for key in self.all_keys() if key[0] == "Variant")
+        return max((left for left in variants if left is not None), default=0.0)
 
     def check(self) -> None:
         """What must hold after every plan."""
@@ -351,8 +426,6 @@ class Cluster(cluster.Cluster):
 
 def held_by(command: str) -> Look:
     """A look at a node on which a process holds a card."""
-    from dataclasses import replace
-
     return replace(LOOK, holders=(Holder(pid=7, command=command),))
 
 

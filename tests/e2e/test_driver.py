@@ -28,7 +28,7 @@ from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import Variant
 from controllers.driver.node import look as looks
 from controllers.driver.node import pod as outcomes
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
 from controllers.driver.pods.container_names import DRIVER, IMAGE, LOOK, PREPARE
 from controllers.driver.records import Pod
 from sim.realnode.registry import Registry
@@ -133,8 +133,8 @@ def test_a_check_says_what_is_on_the_node_and_changes_nothing(bed: DriverBed) ->
 
 def check(bed: DriverBed, one: Install, spec: Any = SPEC, done: Callable[[Pod], object] | None = None) -> Pod:
     """Run a check pod until it is done, and delete it."""
-    name = build.check_name(NODE, one)
-    made = build.check_pod(spec, NODE, one, images.AGENT)
+    name = checks.check_name(NODE, one)
+    made = checks.check_pod(spec, NODE, one, images.AGENT)
     meta = {"name": name, "namespace": names.NAMESPACE, "labels": made["metadata"]["labels"]}
     bed.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": bed.here(made["spec"])})
     until(lambda: (done or (lambda pod: pod.finished))(the_pod(bed, one)), f"no end of {name}")

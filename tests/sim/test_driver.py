@@ -21,7 +21,8 @@ from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import Variant
 from controllers.driver.node import look as process_look
 from controllers.driver.node import pod as process_pod
-from controllers.driver.pods import build
+from controllers.driver.node.verdict import PENDING
+from controllers.driver.pods import build, checks
 from controllers.driver.records import Pod as ProcessPod
 from sim.hardware import load
 from sim.nodes import discover, modules, names
@@ -138,7 +139,7 @@ def driver_pod(fault: str = "", marks: Mapping[str, str] = MARKS) -> Stage:
 
 
 def check_pod(fault: str = "", marks: Mapping[str, str] = MARKS, driver: GPUDriver = DRIVER) -> Stage:
-    return Stage(build.check_pod(driver, "n", chosen(), "agent"), fault, marks, daemonset=False)
+    return Stage(checks.check_pod(driver, "n", chosen(), "agent"), fault, marks, daemonset=False)
 
 
 def test_a_driver_is_installed_in_its_time() -> None:
@@ -247,7 +248,7 @@ def test_a_driver_may_leave_out_a_card() -> None:
 def test_a_look_finds_what_is_there(fault: str, marks: dict[str, str], reason: str | None) -> None:
     stage = check_pod(fault, marks)
     stage.look()
-    assert stage.verdict == process_look.PENDING
+    assert stage.verdict == PENDING
     stage.play(6)
     assert stage.verdict.reason == reason, stage.raw["status"]
     assert stage.verdict.good is (reason is None)
@@ -265,7 +266,7 @@ def test_an_image_that_comes_later_is_found_then() -> None:
 def test_a_slow_pull_takes_its_time() -> None:
     stage = check_pod("driver=pull-slow")
     stage.play(110)
-    assert stage.verdict == process_look.PENDING
+    assert stage.verdict == PENDING
     stage.play(20)
     assert stage.verdict.good
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
 from tests.security.someone import Someone
 from tests.templates import harness
 
@@ -16,7 +16,7 @@ PODS = f"/api/v1/namespaces/{harness.NAMESPACE}/pods"
 DAEMONSETS = f"/apis/apps/v1/namespaces/{harness.NAMESPACE}/daemonsets"
 VARIANT = "3f2a91c07b-ubuntu24.04-any"
 LABELS = {names.LABEL_COMPONENT: build.COMPONENT, names.LABEL_DRIVER: "main", names.DRIVER_VARIANT: VARIANT}
-CHECK = {**LABELS, names.LABEL_COMPONENT: build.CHECK_COMPONENT}
+CHECK = {**LABELS, names.LABEL_COMPONENT: checks.COMPONENT}
 CONTAINERS = [{"name": "main", "image": "none"}]
 OWNER = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "gpu-driver", "uid": "x"}
 OF_THE_CLUSTER = [

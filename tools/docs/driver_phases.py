@@ -1,6 +1,6 @@
 """The table of a node's phases while its driver is brought or replaced. Pure.
 
-Limits and what follows come from `controllers/driver/node/states.py`; what ends a phase is written here, a sentence for
+Limits and what follows come from `controllers/domain/driver/states.py`; what ends a phase is written here, a sentence for
 each: a phase without one is an error.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.driver.node.states import PRECOMPILED_LIMIT, STATES
+from controllers.domain.driver.states import PRECOMPILED_LIMIT, STATES
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import Phase
-    from controllers.driver.node.states import State
+    from controllers.domain.driver.states import State
 
 MINUTE: Final = 60.0
 OF_THE_DRIVER: Final[dict[Phase, str]] = {

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.driver.choice import Blocked, Host, Install, OptedOut, Unknown, is_adopted_as_wanted
+from controllers.domain.driver.states import BACK, LEAVING
 from controllers.domain.driver.variant import revision_of, serves
-from controllers.driver.drivers.results import reason_of, remembered
-from controllers.driver.node.states import BACK, LEAVING
+from controllers.driver.drivers.results import counted_since, reason_of
+from controllers.driver.node.work import has_failed_for
 
 if TYPE_CHECKING:
-    from controllers.api.driver_work import DriverWork, LastDriverWork, Phase
+    from controllers.api.driver_work import DriverWork, Phase
     from controllers.api.reasons.typed import Reason
     from controllers.driver.views import Member, ObservedDriver
 
@@ -85,22 +86,17 @@ def _word(work: DriverWork) -> Word:
 
 def _labelled(member: Member, label: str, seen: ObservedDriver) -> Place:
     """A node that has a driver of ours and to which nothing is done."""
-    last = member.last
+    last, revision = member.last, revision_of(label)
     since = last.at if last is not None else None
-    if last is not None and last.result == "Failed" and last.revision == revision_of(label) and not _is_old(last, seen):
+    has_failed = has_failed_for(last, seen.driver.name, revision, counted_since(seen.driver, revision))
+    if last is not None and has_failed:
         return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
     if (reason := seen.rolled.waiting.get(member.name)) is not None:
         return Place(member.name, "Outdated", reason, since=since, is_waiting=True)
-    current = revision_of(label) == seen.revision and serves(label, member.kernel)
+    current = revision == seen.revision and serves(label, member.kernel)
     current = current or is_adopted_as_wanted(label, member.choice, member.version)
     word: Word = "Current" if current else "Outdated"
     return Place(member.name, word, since=since, in_service=member.in_service)
-
-
-def _is_old(last: LastDriverWork, seen: ObservedDriver) -> bool:
-    """Whether a person has had the revision tried again since it failed."""
-    known = remembered(seen.driver, last.revision)
-    return known is not None and last.at < known.since
 
 
 def _is_without(member: Member) -> bool:

@@ -9,9 +9,9 @@ from controllers.api.conditions import find, is_true
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDRIVER
 from controllers.domain.driver.pause import paused_until
+from controllers.domain.driver.states import UNDER_WAY
 from controllers.driver.drivers.conditions import HALTED
 from controllers.driver.drivers.status import driver_status
-from controllers.driver.node.states import UNDER_WAY
 from controllers.runtime.plan import Apply, EmitEvent, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import reasons
+from controllers.api.driver_work import counts
 from controllers.domain.clock import seconds
 from controllers.driver.views import Results
 
@@ -50,6 +51,12 @@ def remembered(driver: GPUDriver, revision: str) -> RevisionStatus | None:
     return next((one for one in driver.status.revisions if one.hash == revision), None)
 
 
+def counted_since(driver: GPUDriver, revision: str) -> str | None:
+    """Since when what nodes show of a revision counts (`controllers.api.driver_work.counts`): None is from ever on."""
+    known = remembered(driver, revision)
+    return known.since if known is not None else None
+
+
 def results(driver: GPUDriver, revision: str, evidence: Iterable[Evidence]) -> Results:
     """What is known of a revision, from what the status remembers and nodes say.
 
@@ -60,7 +67,8 @@ def results(driver: GPUDriver, revision: str, evidence: Iterable[Evidence]) -> R
     """
     known = remembered(driver, revision)
     strata: dict[str, Result] = {one.key: one.result for one in known.strata} if known is not None else {}
-    said = [one for one in evidence if one.good or known is None or one.since >= known.since]  # else it is tried again
+    since = counted_since(driver, revision)
+    said = [one for one in evidence if one.good or counts(one.since, since)]  # else it is tried again
     shown: dict[str, list[Evidence]] = defaultdict(list)
     for one in sorted(said, key=lambda one: one.since):
         if one.good or one.fault == "Revision":

@@ -20,12 +20,12 @@ from controllers.api.gpudriver import (
 )
 from controllers.domain.clock import stamp
 from controllers.domain.driver.pause import is_paused_on
+from controllers.domain.driver.states import TRYING
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.waves import wave_word
 from controllers.driver.drivers import conditions
 from controllers.driver.drivers.places import BEHIND, BUSY, TROUBLE, place_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
-from controllers.driver.node.states import TRYING
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding

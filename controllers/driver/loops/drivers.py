@@ -1,4 +1,7 @@
-"""The loop over GPUDrivers: nobody waits for their statuses, so changes settle first."""
+"""The loop over GPUDrivers: nobody waits for their statuses, so changes settle first.
+
+Several at a time, each by one worker. When each was written last is kept for the rhythm alone, until it is gone.
+"""
 
 from __future__ import annotations
 

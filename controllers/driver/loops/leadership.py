@@ -1,4 +1,4 @@
-"""Before the first slot of a leadership: the caches know all that the former leader has written."""
+"""Before the first slot of a leadership: the caches know all that the former leader has written. Asked once."""
 
 from __future__ import annotations
 

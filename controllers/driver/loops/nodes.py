@@ -1,4 +1,8 @@
-"""The loop over nodes. Steps that take a slot are made one after the other, each with the one before it in sight."""
+"""The loop over nodes. Steps that take a slot are made one after the other, each with the one before it in sight.
+
+Several nodes at a time, each by one worker. Who waits for a slot is kept here and in no object: after a restart each
+node asks anew.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ if TYPE_CHECKING:
 
     from controllers.api.driver_work import DriverWork
     from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.domain.driver.states import Slot
     from controllers.driver.node.draft import NodePlan
-    from controllers.driver.node.states import Slot
     from controllers.driver.world import World
     from controllers.runtime.process import Process
 

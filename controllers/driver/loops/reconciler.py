@@ -1,4 +1,8 @@
-"""All loops of gpu-driver-controller, and which change of which object wakes which of their keys."""
+"""All loops of gpu-driver-controller, and which change of which object wakes which of their keys.
+
+Made at the start, and connected (`watch`) once this process leads, until it ends. The handlers run in the event loop,
+after those that forget what is kept (`controllers.driver.observe.forgetting`), and only wake keys.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,20 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.kube import Node
-from controllers.domain.driver.revision import config_maps_of
-from controllers.driver.caches import BY_CLAIM, drivers_of, is_used, proofs_of, variants_of_node, variants_of_work
+from controllers.domain.assignment import assigned_pool
+from controllers.driver.caches import (
+    BY_CLAIM,
+    BY_PHASE,
+    drivers_of,
+    is_used,
+    variants_of_node,
+    variants_of_work,
+)
 from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.rollout import RolloutController
 from controllers.driver.loops.variants import VariantController
+from controllers.driver.observe.forgetting import card_of, is_another, is_named, newly_proved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +61,7 @@ class Reconciler:
 
     def watch(self) -> None:
         """Wake keys by changes, and look at everything."""
+        self._world.note_changes()
         caches = self._world.caches
         caches.drivers.subscribe(self._driver_changed)
         caches.nodes.subscribe(self._node_changed)
@@ -81,10 +94,7 @@ class Reconciler:
     def _driver_changed(self, old: GPUDriver | None, new: GPUDriver | None) -> None:
         name = (new or old or Node()).name
         self.drivers.enqueue_settled((name,))  # one that is gone, too: what is kept of it goes
-        self._world.proofs.forget(name)
-        if old is None or new is None or _spec(old) != _spec(new):
-            self._world.decisions.drivers_changed()
-            self._world.proofs.forget()
+        if old is None or new is None or is_another(old, new):
             self.rollouts.enqueue_all()
             self.nodes.enqueue_all_settled()
             self.drivers.enqueue_all()
@@ -100,15 +110,17 @@ class Reconciler:
         found = new or old
         if found is None:
             return
-        if value := found.metadata.labels.get(names.DRIVER_VARIANT):
-            self.variants.enqueue_settled((value,))
-        elif any(found.name in config_maps_of(driver.spec) for driver in self._world.caches.drivers):
-            self._world.decisions.contents_changed()
-            self._world.proofs.forget()
+        if values := {value for one in (old, new) if one is not None for value in variants_of_node(one)}:
+            self.variants.enqueue_settled(values)
+        elif is_named(self._world, found):
             self.enqueue_all()
 
-    def _pool_changed(self, _old: Pool | None, _new: Pool | None) -> None:
+    def _pool_changed(self, old: Pool | None, new: Pool | None) -> None:
         self.rollouts.enqueue_all()
+        if (old is not None and old.is_closed) != (new is not None and new.is_closed):
+            # A node that is back waits until its cards are offered, and for none that is not to be.
+            returning = self._world.caches.inventories.by(BY_PHASE, "Returning")
+            self.nodes.controller.add_all(one.name for one in returning)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._look_at((new or old or Node()).name)
@@ -121,9 +133,7 @@ class Reconciler:
                 self._look_at(report.node)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
-        for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
-            self._world.roster.forget(node)
-        if old is not None and new is not None and _card(old) == _card(new):
+        if old is not None and new is not None and card_of(old) == card_of(new):
             if _shown(old) != _shown(new) and new.status.node_name:
                 self.nodes.controller.add(new.status.node_name)
             return
@@ -134,12 +144,7 @@ class Reconciler:
         name = (new or old or Node()).name
         self._look_at(name)
         both = tuple(one for one in (old, new) if one is not None)
-        proved: set[str] = set()
-        if old is None or new is None or old.status.last_driver_work != new.status.last_driver_work:
-            proved = {proof.rpartition("/")[0] for one in both for proof in proofs_of(one)}
-        if proved:
-            self._world.proofs.forget(*proved)
-        self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | proved)
+        self.drivers.enqueue_settled({driver for one in both for driver in drivers_of(one)} | newly_proved(old, new))
         self.variants.enqueue_settled({value for one in both for value in variants_of_work(one)})
         self.nodes.inventory_changed(old, new)
 
@@ -157,30 +162,21 @@ class Reconciler:
     def _users_changed(self, pods: Iterable[UserPod]) -> None:
         """Pods come and go by the thousand: they matter to a node at work, and to the order in which others begin."""
         for node in {pod.node for pod in pods if pod.node}:
-            self._world.roster.forget(node)
             inventory = self._world.caches.inventories.get(node)
             if inventory is not None and inventory.status.driver_work is not None:
                 self.nodes.controller.add(node)
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
-        self.variants.daemonset_changed(old, new)
         both = (one for one in (old, new) if one is not None)
         self.variants.enqueue_settled({value for one in both for value in variants_of_node(one)})
 
     def _look_at(self, node: str) -> None:
         """What is decided about a node may be another answer now: for itself, and for the GPUDrivers that match it."""
-        decisions = self._world.decisions
-        decisions.node_changed(node)
-        self._world.roster.forget(node)
         self.nodes.controller.add(node)
         self.rollouts.enqueue_all()
-        winner = decisions.ranking(node).winner
+        winner = self._world.decisions.ranking(node).winner
         if winner is not None:
             self.drivers.enqueue_settled((winner,))
-
-
-def _spec(driver: GPUDriver) -> tuple[object, ...]:
-    return driver.metadata.uid, driver.spec, driver.metadata.deletion_timestamp
 
 
 def _pause_of(driver: GPUDriver) -> str | None:
@@ -199,9 +195,6 @@ def _shown(device: GPUDevice) -> tuple[object, ...]:
     """What of a card the next step of its node's work may hang on."""
     status, reply = device.status, device.status.mig_apply
     work = (reply.phase, reply.driver_load) if reply is not None else None
-    offered = (status.pool_ref, status.published is not None, status.offer, work)
+    pools = (status.pool_ref, assigned_pool(device), bool(status.foreign_allocations))
+    offered = (*pools, status.published is not None, status.offer, work)
     return is_used(device), bool(status.allocations), bool(status.reservations), status.fault, *offered
-
-
-def _card(device: GPUDevice) -> tuple[object, ...]:
-    return device.status.node_name, device.status.hardware, device.status.lost_since, device.metadata.labels

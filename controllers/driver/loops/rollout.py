@@ -1,4 +1,7 @@
-"""The loop over roll-outs. One worker: starts are made one after the other, each with those before it in sight."""
+"""The loop over roll-outs. One worker: starts are made one after the other, each with those before it in sight.
+
+It keeps nothing: what was started is in the nodes' `driverWork`, which a write has put into the cache when it returns.
+"""
 
 from __future__ import annotations
 

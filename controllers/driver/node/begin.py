@@ -10,6 +10,7 @@ from controllers.api.resources import CONFIGMAP, DAEMONSET
 from controllers.domain.clock import begun
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.pause import is_paused_on, is_put_off, paused_to
+from controllers.domain.driver.states import PREFLIGHT_HOLDS, STATES, retry_after
 from controllers.domain.wording import listed
 from controllers.driver.node import look
 from controllers.driver.node.draft import (
@@ -23,7 +24,7 @@ from controllers.driver.node.draft import (
     time_left,
 )
 from controllers.driver.node.due import is_asked, time_to_retry
-from controllers.driver.node.states import PREFLIGHT_HOLDS, STATES, retry_after
+from controllers.driver.node.verdict import PENDING, Verdict
 from controllers.driver.node.work import step
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.domain.driver.choice import Install
     from controllers.driver.node.draft import Draft
-    from controllers.driver.node.look import Verdict
 
 LEAVING: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
 """Keys of taints by which autoscalers say that a node goes."""
@@ -129,10 +129,10 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
         make_check(draft)
     # The module's own pods hold a driver of the module's open even where it failed, and leave it before it is replaced.
     serves = names.DRIVER_VARIANT in draft.node.metadata.labels or work.from_ is not None
-    found = look.PENDING
+    found = PENDING
     if check is not None:
         found = look.verdict(check, target, driver.spec, draft.node.name, serves=serves)
-    if found == look.PENDING:
+    if found == PENDING:
         _late(draft, work, driver, target)
     elif found.good:
         draft.found = target.image
@@ -151,7 +151,7 @@ def _late(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) ->
         return
     minutes = int((STATES[work.phase].limit or 0) / 60)
     message = f"the check pod on node {draft.node.name} did not end within {minutes} minutes"
-    _refused(draft, work, driver, target, look.Verdict(reason=STATES[work.phase].late_reason, message=message))
+    _refused(draft, work, driver, target, Verdict(reason=STATES[work.phase].late_reason, message=message))
 
 
 def _refused(
@@ -217,7 +217,7 @@ def _wait_for_users(draft: Draft, work: DriverWork, driver: GPUDriver, target: I
         draft.plan.requeue_within(AWAITED)
         return
     message = f"pods use the driver that node {draft.node.name} has, and have to end before it goes"
-    found = look.Verdict(reason="DevicesHeld", message=message)
+    found = Verdict(reason="DevicesHeld", message=message)
     _refused(draft, work, driver, target, found, pods=listed(user.key for user in users))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.api.resources import Resource
     from controllers.domain.driver.choice import Install
-    from controllers.driver.node.states import Slot
+    from controllers.domain.driver.states import Slot
     from controllers.driver.views import Json, ObservedNode
 
 LOOKED_AT: Final = ("Preflight", "Queued", "Blocked", "Deferred")

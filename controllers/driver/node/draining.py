@@ -19,8 +19,8 @@ from controllers.domain.usage import is_unused
 from controllers.domain.wording import listed
 from controllers.driver.node.draft import time_left
 from controllers.driver.node.late import until_late
-from controllers.driver.node.look import Verdict
 from controllers.driver.node.moves import move
+from controllers.driver.node.verdict import Verdict
 from controllers.runtime.plan import Evict, Ref
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.api.driver_work import counts
 from controllers.api.resources import NODE
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import look_at
@@ -67,7 +68,7 @@ def _try_again(draft: Draft, work: DriverWork) -> None:
 def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     """Whether a node that failed is tried again."""
     seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
-    resumed = seen.slots.resumed is not None and work.since < seen.slots.resumed
+    resumed = not counts(work.since, seen.slots.counted_since)
     # A start of the node is something new, but where the driver is what starts it anew.
     rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.restarts < RESTARTS_MAX
     return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.clock import stamp
+from controllers.domain.driver.states import LEAVING, STATES
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.draft import event, in_service, time_left
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.moves import move
-from controllers.driver.node.returned import is_offered
-from controllers.driver.node.states import LEAVING, STATES
+from controllers.driver.node.offered import is_offered
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork, Phase

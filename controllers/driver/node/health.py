@@ -13,10 +13,10 @@ from controllers.api.driver_work import CARDS_MAX, Baseline
 from controllers.api.gpudevice import MIG_WORK
 from controllers.domain.clock import begun
 from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.states import BACK
 from controllers.domain.wording import listed
 from controllers.driver.node.draft import in_service
 from controllers.driver.node.pod import Outcome, outcome
-from controllers.driver.node.states import BACK
 from controllers.driver.node.validators import found_on_card, found_on_node
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.clock import stamp
+from controllers.domain.driver.states import defer_for
 from controllers.driver.node.draft import event, time_left
 from controllers.driver.node.moves import charged, move
-from controllers.driver.node.states import defer_for
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
     from controllers.driver.node.draft import Draft
-    from controllers.driver.node.look import Verdict
+    from controllers.driver.node.verdict import Verdict
 
 
 def until_late(draft: Draft, work: DriverWork, found: Verdict, pods: str = "") -> bool:

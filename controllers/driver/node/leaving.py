@@ -16,8 +16,9 @@ from controllers.driver.node.draft import event, in_service, make_objects, take_
 from controllers.driver.node.draining import begin_draining, drain, is_drained
 from controllers.driver.node.health import baseline
 from controllers.driver.node.late import until_late
-from controllers.driver.node.look import PENDING, Verdict, released
+from controllers.driver.node.look import released
 from controllers.driver.node.moves import charged, move
+from controllers.driver.node.verdict import PENDING, Verdict
 from controllers.runtime.plan import Apply, Delete, Precondition, Ref, ref
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.domain.clock import begun, stamp
-from controllers.driver.node.states import limit_of
+from controllers.domain.driver.states import limit_of
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Drain

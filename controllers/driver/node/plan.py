@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.resources import POD
 from controllers.domain.driver.choice import Blocked, Install, Unknown
+from controllers.domain.driver.states import BACK, LEAVING
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.driver.node.adopted import keep_adopted
 from controllers.driver.node.begin import block, look_at, preflight, queued
@@ -22,11 +23,10 @@ from controllers.driver.node.hand_over import asked_by, hand_over
 from controllers.driver.node.leaving import leave
 from controllers.driver.node.removing import remove
 from controllers.driver.node.returned import soak_again, stay
-from controllers.driver.node.states import BACK, LEAVING
 from controllers.driver.node.taint import keep_taint
 from controllers.driver.node.turn import wait_for_turn
 from controllers.driver.node.under_way import TRIED, finish, keep
-from controllers.driver.node.work import last_of
+from controllers.driver.node.work import has_failed_for, last_of
 from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _begin(draft: Draft, driver: GPUDriver) -> None:
         block(draft, None, driver, seen.choice)
     elif label is None and seen.report.driver_version:
         return  # its driver is somebody else's
-    elif target is not None and (target.variant.value != label or is_asked(draft.node)):
+    elif target is not None and (target.variant.value != label or _is_tried_again(seen, driver, target)):
         look_at(draft, driver, target)
 
 
@@ -141,6 +141,13 @@ def _is_served(seen: ObservedNode, label: str) -> bool:
     """Whether the node has the driver that its label names: it serves its kernel, and has not failed there."""
     kernel = seen.node.status.node_info.kernel_version if seen.node is not None else ""
     return in_service(seen) or (serves(label, kernel) and not _failed_with(seen, label))
+
+
+def _is_tried_again(seen: ObservedNode, driver: GPUDriver, target: Install) -> bool:
+    """Whether the driver that failed there is begun anew: it did for another GPUDriver, or a person wants it tried."""
+    asked = seen.node is not None and is_asked(seen.node)
+    last, since = last_of(seen.node, seen.inventory), seen.slots.counted_since
+    return asked or not has_failed_for(last, driver.name, target.variant.revision, since)
 
 
 def _failed_with(seen: ObservedNode, label: str) -> bool:

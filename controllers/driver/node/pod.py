@@ -15,7 +15,7 @@ from controllers.driver.pods.container_names import PREPARE
 
 if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
-    from controllers.driver.node.states import Fault
+    from controllers.domain.driver.states import Fault
     from controllers.driver.records import ContainerStatus, Pod, Terminated
 
 TRIES: Final = 2

@@ -10,16 +10,16 @@ from controllers.api.conditions import READY_FOR_POOLING, find
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.node_work import ABSENT_MAX, ready_changed
+from controllers.domain.driver.states import DAY, EVIDENCE_MAX, defer_for, limit_of
 from controllers.domain.driver.variant import revision_of, serves
-from controllers.domain.issuing import blocked_by
 from controllers.driver.node.draft import event, in_service, reported_version, time_left
 from controllers.driver.node.due import is_asked
 from controllers.driver.node.failing import fail
 from controllers.driver.node.health import baseline, is_as_asked, verdict, verdict_in
 from controllers.driver.node.moves import charged, move
+from controllers.driver.node.offered import is_offered
 from controllers.driver.node.pod import outcome
-from controllers.driver.node.states import DAY, EVIDENCE_MAX, defer_for, limit_of
-from controllers.driver.node.work import ended, is_shown, last_of, step, unproved
+from controllers.driver.node.work import ended, has_failed_for, is_shown, last_of, step, unproved
 
 if TYPE_CHECKING:
     from controllers.api.driver_rollout import Rollout
@@ -71,7 +71,7 @@ def soak_again(draft: Draft, driver: GPUDriver, label: str) -> None:
     if not is_wanted or not serves(label, draft.node.status.node_info.kernel_version):
         return
     is_ours = (last.revision, last.driver) == (revision, driver.name)
-    if is_ours and last.has_failed_since(seen.wanted_since) and not is_asked(draft.node):
+    if has_failed_for(last, driver.name, revision, seen.counted_since) and not is_asked(draft.node):
         return
     made = step(None, "Soaking", draft.now, driver=driver.name, node=draft.node, to=label, stratum=seen.stratum)
     # Where the kind is proved meanwhile, it is one of the nodes of a wave, and holds nobody up for a canary's time.
@@ -97,12 +97,6 @@ def _go_on(draft: Draft, work: DriverWork) -> None:
 def _is_through(seen: ObservedNode, work: DriverWork) -> bool:
     """Whether what the phase waits for has come."""
     return is_as_asked(seen.devices) if work.phase == "Relayout" else is_offered(seen)
-
-
-def is_offered(seen: ObservedNode) -> bool:
-    """Whether the node serves, and every card that is in a pool and is well is offered again."""
-    members = (one for one in seen.devices if one.status.pool_ref is not None and blocked_by(one) is None)
-    return in_service(seen) and all(one.status.published is not None for one in members)
 
 
 def _is_used(seen: ObservedNode) -> bool:

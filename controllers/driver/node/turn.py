@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.driver_work import counts
 from controllers.domain.clock import begun, stamp
 from controllers.domain.driver.choice import Install, is_missing
+from controllers.domain.driver.states import PREFLIGHT_HOLDS, retry_after
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.begin import look_at, preflight
 from controllers.driver.node.due import is_due, time_to_retry
 from controllers.driver.node.moves import move
-from controllers.driver.node.states import PREFLIGHT_HOLDS, retry_after
 from controllers.driver.node.work import last_of
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def _rolled_back(draft: Draft, work: DriverWork) -> None:
 
 def _is_tried_again(draft: Draft, work: DriverWork) -> bool:
     """Whether a person has had the revision tried again since it failed on the node."""
-    last, resumed = last_of(draft.node, draft.inventory), draft.observed.slots.resumed
+    last = last_of(draft.node, draft.inventory)
     has_failed = last is not None and last.revision == work.undoes and last.has_failed
     # A node that goes back because the revision failed on others has not failed itself.
-    since = last.at if has_failed and last is not None else work.begun
-    return resumed is not None and since is not None and since < resumed
+    failed_at = last.at if has_failed and last is not None else work.begun
+    return failed_at is not None and not counts(failed_at, draft.observed.slots.counted_since)

@@ -9,6 +9,7 @@ from controllers.api import names
 from controllers.api.conditions import DRIVER_OUTDATED, READY_FOR_POOLING, find, is_true
 from controllers.domain.clock import stamp
 from controllers.domain.driver.choice import is_wanted
+from controllers.domain.driver.states import STATES, limit_of
 from controllers.domain.driver.variant import serves
 from controllers.driver.node.draft import (
     event,
@@ -23,7 +24,6 @@ from controllers.driver.node.failing import fail
 from controllers.driver.node.health import NODES_OWN, other_version, verdict, verdict_in
 from controllers.driver.node.pod import Outcome, outcome
 from controllers.driver.node.returned import come_back
-from controllers.driver.node.states import STATES, limit_of
 from controllers.driver.node.work import finished, last_of
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
-from controllers.api.driver_work import DriverWork, LastDriverWork
+from controllers.api.driver_work import DriverWork, LastDriverWork, counts
 from controllers.api.record import json_name, to_json
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.clock import begun, stamp
+from controllers.domain.driver.states import limit_of
 from controllers.domain.driver.variant import revision_of
-from controllers.driver.node.states import limit_of
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -95,6 +95,15 @@ def last_of(node: Node | None, inventory: GPUNodeInventory | None) -> LastDriver
     if last is None or node is None or last.node_uid not in (None, node.metadata.uid):
         return None
     return last
+
+
+def has_failed_for(last: LastDriverWork | None, driver: str, revision: str, since: str | None) -> bool:
+    """Whether the revision failed on the node for that GPUDriver when it was last at work, and that counts.
+
+    `since`: as of `counts`. What failed for another GPUDriver, of an equal spec even, this one may try again.
+    """
+    is_about = last is not None and last.has_failed and (last.driver, last.revision) == (driver, revision)
+    return is_about and last is not None and counts(last.at, since)
 
 
 def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.driver.node.begin import may_start
+from controllers.driver.node.work import last_of
 from controllers.driver.observe.rollout import rolled
 from controllers.driver.views import Member, ObservedDriver
 
@@ -53,7 +54,7 @@ def _member(sources: Sources, name: str, driver: GPUDriver) -> Member | None:
         kernel=node.status.node_info.kernel_version,
         label=label,
         work=inventory.status.driver_work,
-        last=inventory.status.last_driver_work,
+        last=last_of(node, inventory),
         version=version,
         node_ready=node.ready,
         may_start=may_start(node),

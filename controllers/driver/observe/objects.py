@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
 from controllers.driver.pods.inputs import Files
 from controllers.driver.views import Named, Objects
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install, *, clearing: bool = False) -> Named:
     """The pod that looks at a node for `target`, before anything else or, `clearing`, before its driver goes."""
-    body = build.check_pod(
+    body = checks.check_pod(
         driver,
         name,
         target,
@@ -25,12 +25,12 @@ def check_of(sources: Sources, name: str, driver: GPUDriver, target: Install, *,
         files=_files(sources, driver),
         cluster_proxy=sources.cluster_proxy,
     )
-    return Named(build.check_name(name, target, clearing=clearing), body)
+    return Named(checks.check_name(name, target, clearing=clearing), body)
 
 
 def look_of(sources: Sources, name: str, driver: GPUDriver) -> Named:
     """The pod that looks at a node before a person has it."""
-    return Named(build.look_name(name), build.look_pod(driver, name, sources.agent_image))
+    return Named(checks.look_name(name), checks.look_pod(driver, name, sources.agent_image))
 
 
 def objects_of(sources: Sources, driver: GPUDriver, target: Install, *, all_of_them: bool = False) -> Objects:

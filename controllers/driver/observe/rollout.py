@@ -8,8 +8,8 @@ from controllers.domain.driver.choice import Blocked, Install
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.windows import schedule
 from controllers.driver.caches import BY_DRIVER, BY_PHASE
-from controllers.driver.drivers.results import remembered
-from controllers.driver.observe.roll import way_back
+from controllers.driver.drivers.results import counted_since
+from controllers.driver.observe.replaced import way_back
 from controllers.driver.observe.target import bounded_target
 from controllers.driver.rollout.counts import hours
 from controllers.driver.rollout.eta import eta
@@ -37,7 +37,6 @@ def observe_rollout(sources: Sources, name: str) -> ObservedRollout | None:
     if driver is None or driver.metadata.deletion_timestamp is not None or not sources.enabled:
         return None
     revision = sources.decisions.revision(driver)
-    known = remembered(driver, revision)
     has = sources.decisions.nodes_of(name)
     at_work = {one.name for one in sources.caches.inventories.by(BY_DRIVER, name)}
     mine, leaving = _facts(sources, has), _facts(sources, at_work - has)
@@ -51,7 +50,7 @@ def observe_rollout(sources: Sources, name: str) -> ObservedRollout | None:
         revision=revision,
         candidates=found,
         results=sources.proofs.results(driver),
-        since=known.since if known is not None else None,
+        counted_since=counted_since(driver, revision),
         is_missing=bool(sources.missing_contents(driver)),
         own=own,
         cluster=cluster,

@@ -1,4 +1,8 @@
-"""Nodes as roll-outs see them, each made anew only when something of it changes: there are thousands of them."""
+"""Nodes as roll-outs see them, each made anew only when something of it changes: there are thousands of them.
+
+One for each process, as long as that lives, and used from the event loop alone. A node that was forgotten is counted
+anew when totals are asked for: until then it is counted as it was, so that what was added is what is taken off.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.driver.caches import BY_PHASE, BY_TRIAL, trial_of
-from controllers.driver.drivers.results import remembered
+from controllers.driver.drivers.results import counted_since
 from controllers.driver.views import Slots
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
     index, tried = sources.caches.inventories, target.variant.revision
     inventory = index.get(name)
     work = inventory.status.driver_work if inventory is not None else None
-    known = remembered(driver, work.undoes if work is not None and work.undoes is not None else tried)
+    judged = work.undoes if work is not None and work.undoes is not None else tried
     shown = sources.proofs.results(driver, tried)
     result = shown.on(found.stratum)
     return Slots(
@@ -30,7 +30,7 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
         bad=result == "Bad",
         halted=shown.halted is not None,
         missing=sources.missing_contents(driver),
-        resumed=known.since if known is not None else None,
+        counted_since=counted_since(driver, judged),
     )
 
 

@@ -1,4 +1,8 @@
-"""What views are cut from: the caches, what follows from them, and how the process is set."""
+"""What views are cut from: the caches, what follows from them, and how the process is set.
+
+One for each process, used from the event loop alone, but for what metrics read of the caches. What is kept here and in
+no object (`missing`, `refusals`, `deleted_at`) is forgotten with the process, which asks or waits once more then.
+"""
 
 from __future__ import annotations
 

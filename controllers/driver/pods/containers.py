@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from controllers.components.podspec import env, resources
-from controllers.driver.node.states import limit_of
+from controllers.domain.driver.states import limit_of
 from controllers.driver.pods import environment, host, mounted
 from controllers.driver.pods.container_names import DRIVER, PEERMEM
 from controllers.driver.pods.inputs import script

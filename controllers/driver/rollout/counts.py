@@ -8,10 +8,10 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import begun
+from controllers.domain.driver.states import DAY, TRYING
 from controllers.domain.driver.variant import revision_of, serves
 from controllers.domain.driver.waves import Progress
-from controllers.driver.node.states import DAY, TRYING
-from controllers.driver.node.work import is_shown
+from controllers.driver.node.work import has_failed_for, is_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,10 +43,7 @@ def is_trying(facts: Facts, revision: str) -> bool:
 
 def has_failed(facts: Facts, observed: ObservedRollout) -> bool:
     """Whether the revision failed on the node when it was last at work."""
-    last = facts.last
-    if last is None or last.driver != observed.driver.name or last.revision != observed.revision:
-        return False
-    return last.has_failed_since(observed.since)
+    return has_failed_for(facts.last, observed.driver.name, observed.revision, observed.counted_since)
 
 
 def has_soaked(candidate: Candidate, observed: ObservedRollout) -> bool:

@@ -144,8 +144,8 @@ class ObservedRollout:
     """Its nodes, in the order of their names."""
     results: Results = field(default_factory=Results)
     """Of that revision."""
-    since: str | None = None
-    """Since when that revision is wanted, or tried again: what failed before does not count."""
+    counted_since: str | None = None
+    """Since when what nodes show of that revision counts."""
     is_missing: bool = False
     """Whether a ConfigMap that the GPUDriver names is not there."""
     own: Group = field(default_factory=Group)

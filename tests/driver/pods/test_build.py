@@ -13,7 +13,8 @@ from controllers.api import names
 from controllers.api.gpudriver import Proxy
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.variant import Variant
-from controllers.driver.pods import build
+from controllers.driver.pods import build, checks
+from controllers.driver.pods.common import driver_label
 from controllers.driver.pods.inputs import Files
 from tests.driver.pods.make import AGENT, CLUSTER_PROXY, COMPILED, EVERYTHING, FILES, PRECOMPILED, RHEL, driver
 
@@ -26,9 +27,9 @@ BUILT: dict[str, Any] = {
     "rhel": build.daemonset(SMALL, RHEL, AGENT, cluster_proxy=CLUSTER_PROXY),
     "everything": build.daemonset(EVERYTHING, COMPILED, AGENT, files=FILES, reboot_sentinel=True),
     "config-everything": build.configmap(EVERYTHING, COMPILED, files=FILES),
-    "check-compiled": build.check_pod(SMALL, "gpu-1", COMPILED, AGENT),
-    "check-precompiled": build.check_pod(SMALL, "gpu-1", PRECOMPILED, AGENT),
-    "check-everything": build.check_pod(EVERYTHING, "gpu-1", COMPILED, AGENT, files=FILES),
+    "check-compiled": checks.check_pod(SMALL, "gpu-1", COMPILED, AGENT),
+    "check-precompiled": checks.check_pod(SMALL, "gpu-1", PRECOMPILED, AGENT),
+    "check-everything": checks.check_pod(EVERYTHING, "gpu-1", COMPILED, AGENT, files=FILES),
 }
 DAEMONSETS = ("compiled", "precompiled", "rhel", "everything")
 CHECKS = tuple(name for name in BUILT if name.startswith("check-"))
@@ -172,7 +173,7 @@ def test_modules_beside_the_driver_have_images_by_tag_or_by_digest_and_a_check_p
     made = build.daemonset(wants, COMPILED, AGENT)["spec"]["template"]["spec"]["containers"]
     images = {one["image"] for one in made}
     assert images == {COMPILED.image, digest, "r/g:v2-ubuntu24.04"}
-    check = build.check_pod(wants, "gpu-1", COMPILED, AGENT)["spec"]["containers"]
+    check = checks.check_pod(wants, "gpu-1", COMPILED, AGENT)["spec"]["containers"]
     assert {one["image"] for one in check} == images | {AGENT}
 
 
@@ -229,12 +230,12 @@ def test_labels_are_labels_whatever_the_driver_is_called() -> None:
     long = driver("a" * 253)
     label = build.daemonset(long, COMPILED, AGENT)["metadata"]["labels"][names.LABEL_DRIVER]
     assert len(label) == 63
-    assert build.driver_label("a" * 252) != label
-    assert build.driver_label("all") == "all"
+    assert driver_label("a" * 252) != label
+    assert driver_label("all") == "all"
 
 
 def test_the_name_of_a_check_tells_node_and_variant_and_is_short_enough() -> None:
-    made = {build.check_name(node, choice) for node in ("gpu-1", "gpu-2") for choice in (COMPILED, PRECOMPILED)}
+    made = {checks.check_name(node, choice) for node in ("gpu-1", "gpu-2") for choice in (COMPILED, PRECOMPILED)}
     assert len(made) == 4
-    assert len(build.check_name("n." * 126, COMPILED)) < 253
-    assert build.check_name("gpu-1", COMPILED).startswith("gpu-driver-check-gpu-1-")
+    assert len(checks.check_name("n." * 126, COMPILED)) < 253
+    assert checks.check_name("gpu-1", COMPILED).startswith("gpu-driver-check-gpu-1-")

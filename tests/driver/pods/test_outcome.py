@@ -12,6 +12,8 @@ from controllers.api.gpudriver import GPUDriverSpec
 from controllers.api.meta import ObjectMeta
 from controllers.domain.driver.choice import Install
 from controllers.driver.node import look, pod
+from controllers.driver.node.fitness import assess
+from controllers.driver.node.verdict import GOOD, PENDING
 from controllers.driver.pods.container_names import DRIVER, FS, GDRCOPY, IMAGE, LOOK, PEERMEM, PREPARE, image_of
 from controllers.driver.records import ContainerState, ContainerStatus, DriverPodStatus, Pod, Terminated, Waiting
 from nodeagent.driver import message
@@ -81,8 +83,8 @@ def verdict(changed: ContainerStatus | None = None, target: Install = COMPILED) 
 
 
 def test_a_check_is_good_when_all_its_images_can_be_had() -> None:
-    assert verdict() == look.GOOD
-    assert verdict(ContainerStatus(name=image_of(FS))) == look.PENDING
+    assert verdict() == GOOD
+    assert verdict(ContainerStatus(name=image_of(FS))) == PENDING
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_what_is_in_a_drivers_way_on_a_node_is_told_before_anything_is_begun() -
 
 
 def said(seen: Look, spec: GPUDriverSpec = EVERYTHING.spec) -> str | None:
-    return look.assess(seen, COMPILED, spec, "gpu-1").reason
+    return assess(seen, COMPILED, spec, "gpu-1").reason
 
 
 @pytest.mark.parametrize("seen", [replace(SEEN, secure_boot=True), replace(SEEN, lockdown="integrity")])

@@ -11,7 +11,7 @@ import pytest
 from controllers.api.driver_look import NODE, Prepared
 from controllers.api.record import adapter
 from controllers.domain.driver import files
-from controllers.driver.pods import build, inputs
+from controllers.driver.pods import build, checks, inputs
 from nodeagent.driver.decide import in_use
 from nodeagent.host.modules import KernelModule
 from tests.driver.pods.make import AGENT, COMPILED, driver
@@ -368,7 +368,7 @@ def test_an_image_without_a_package_program_that_is_known_is_not_refused(
 
 
 def test_each_script_is_in_some_pod() -> None:
-    built = [build.daemonset(driver(), COMPILED, AGENT), build.check_pod(driver(), "n", COMPILED, AGENT)]
+    built = [build.daemonset(driver(), COMPILED, AGENT), checks.check_pod(driver(), "n", COMPILED, AGENT)]
     scripts = sorted((Path(inputs.__file__).parent / "scripts").glob("*.sh"))
     assert {path.read_text() for path in scripts} <= set(texts(built))
     assert len(scripts) == 4

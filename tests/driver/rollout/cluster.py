@@ -22,7 +22,7 @@ class RolledOut(Rolling):
 
     def rollout(self, name: str = "main") -> RolloutPlan:
         """A roll-out's plan."""
-        observed = self.view().rollout(name)
+        observed = self.process().rollout(name)
         return plan_rollout(observed, self.now) if observed is not None else RolloutPlan()
 
     def pool(self, name: str = "a", **spec: object) -> None:

@@ -124,7 +124,7 @@ class Fleet:
             revision=NEW.revision,
             candidates=candidates,
             results=Results("Unproved", dict(self.results), self.halted),  # type: ignore[arg-type]
-            since=self.since,
+            counted_since=self.since,
             own=own,
             cluster=cluster,
             pools=pools,

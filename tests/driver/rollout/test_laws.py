@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controllers.api import names
 from controllers.api.driver_rollout import MaxUnavailable, Window
 from controllers.domain.clock import stamp
+from controllers.domain.driver.states import LEAVING, TRYING
 from controllers.domain.driver.windows import Schedule, schedule
-from controllers.driver.node.states import LEAVING, TRYING
 from controllers.driver.rollout.budget import share, unplanned_limit
 from controllers.driver.rollout.observed import PoolRules
 from tests.driver.rollout.fleet import NEW, Fleet, Member

@@ -125,6 +125,11 @@ class Whole(RuleBasedStateMachine):
         assert found == dict.fromkeys(NODES, (wanted, None, True)), (found, trial.rollout().waiting)
 
     @invariant()
+    def nothing_that_is_kept_is_out_of_date(self) -> None:
+        if hasattr(self, "cluster"):
+            self.cluster.check_process()
+
+    @invariant()
     def nobody_is_out_without_end(self) -> None:
         if hasattr(self, "cluster"):
             for node in self.cluster.out():

@@ -12,7 +12,7 @@ import pytest
 from controllers.api.driver_look import DONE, NODE, TEXT_MAX, WAIT, Prepared
 from controllers.api.reasons import driver_failed
 from controllers.domain.driver import files
-from controllers.driver.node.states import PRECOMPILED_LIMIT
+from controllers.domain.driver.states import PRECOMPILED_LIMIT
 from nodeagent.driver import decide
 from nodeagent.driver.__main__ import run
 from nodeagent.driver.decide import Wanted

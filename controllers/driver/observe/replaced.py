@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.driver.choice import Install
 from controllers.domain.driver.pause import is_paused_on
+from controllers.domain.driver.states import LEAVING
 from controllers.domain.driver.variant import revision_of
 from controllers.driver.node.begin import is_taken_away
 from controllers.driver.node.hand_over import asked_by
-from controllers.driver.node.states import LEAVING
 from controllers.driver.observe.former import installed, last_good
 
 if TYPE_CHECKING:
