@@ -1,7 +1,7 @@
 """The table of a node's phases while its driver is brought or replaced. Pure.
 
-Limits and what follows come from `controllers/domain/driver/states.py`; what ends a phase is written here, a sentence for
-each: a phase without one is an error.
+Limits and what follows come from `controllers/domain/driver/states.py`; what ends a phase is written here, a sentence
+for each: a phase without one is an error.
 """
 
 from __future__ import annotations
