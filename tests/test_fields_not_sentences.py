@@ -26,7 +26,7 @@ PRINTERS = (
     "controllers/inventory/coverage",
     "controllers/gpupool/collectors.py",
     "controllers/gpupool/metrics.py",
-    "controllers/bootstrap/metrics.py",
+    "controllers/bootstrap/metrics/nodes.py",
     "controllers/driver/drivers/conditions.py",
 )
 """Programs and modules that only tell people: they compare nothing with what was said before."""

@@ -18,15 +18,15 @@ from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands
-from controllers.bootstrap.compatibility import Compatibility
+from controllers.bootstrap import components
 from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.loops.nodes import NodeReconciler
-from controllers.bootstrap.metrics import Readiness, Software
+from controllers.bootstrap.metrics.compatibility import Compatibility
+from controllers.bootstrap.metrics.nodes import Readiness, Software
 from controllers.bootstrap.readiness.assess import GATES
+from controllers.bootstrap.readiness.software import template_version
 from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
 from controllers.bootstrap.runtime_restarts import RuntimeRestarts
-from controllers.bootstrap.software import template_version
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.bootstrap.telemetry.monitor import HealthMonitor
 from controllers.bootstrap.telemetry.scrape import Scraper
@@ -77,7 +77,7 @@ class Reconciler:
         return await self._reconciler.reconcile(name)
 
     async def _components(self, _: str) -> float | None:
-        made = operands.plan(
+        made = components.plan(
             self._world.operands(),
             self._settings.current.bootstrap,
             self._agent_image,

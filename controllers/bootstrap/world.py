@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.bootstrap.software import operand_versions
+from controllers.bootstrap.readiness.software import operand_versions
 from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
 from controllers.domain.driver.node_work import work_on
 from controllers.runtime.store import Store

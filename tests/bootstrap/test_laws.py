@@ -17,7 +17,7 @@ from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from controllers.api.driver_work import CLOSED, OUT_OF_SERVICE, Phase
 from controllers.api.settings import parse_settings
 from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
-from controllers.bootstrap import phases
+from controllers.bootstrap.preparation import phases
 from controllers.bootstrap.readiness.conditions import CONDITIONS
 from controllers.domain.clock import seconds, stamp
 from controllers.domain.driver.node_work import work_on

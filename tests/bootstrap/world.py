@@ -12,7 +12,7 @@ from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands
+from controllers.bootstrap import components
 from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.health.dcgm_parser import CardSample
 from controllers.bootstrap.health.evaluate import CardEvaluation, evaluate
@@ -20,7 +20,7 @@ from controllers.bootstrap.health.ingest import ingest
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.node import NodeHealth
 from controllers.bootstrap.health.recall import recall_state, recall_verdict
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.readiness.assess import assess
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, RuntimeClass
@@ -247,7 +247,7 @@ class Cluster(cluster.Cluster):
         return RuntimeRestarts(world, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
 
     def plan_components(self) -> Plan:
-        return operands.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
+        return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
 
     def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""

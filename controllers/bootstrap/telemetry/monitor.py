@@ -18,7 +18,7 @@ from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.node import evaluate_node, recall
 from controllers.bootstrap.health.status_update import health_status, health_to_write
 from controllers.bootstrap.health.view import CardTelemetry, NodeTelemetry
-from controllers.bootstrap.mig import mig_work
+from controllers.bootstrap.preparation.mig_work import mig_work
 from controllers.bootstrap.telemetry.metrics import FUSE_HELD, CardMetrics
 from controllers.domain.disruption_budget import blindness
 from controllers.domain.node_operation import is_awaited

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster, device_name
 from tests.kit import conditions
