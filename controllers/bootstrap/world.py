@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controllers.api.foreign import ForeignDaemonSet, ForeignPod
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
+    from controllers.bootstrap.telemetry_records import NodeTelemetry
     from controllers.bootstrap.views import OperandVersions
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"

@@ -13,7 +13,6 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
 from controllers.bootstrap import components
-from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.health.dcgm_parser import CardSample
 from controllers.bootstrap.health.evaluate import CardEvaluation, evaluate
 from controllers.bootstrap.health.ingest import ingest
@@ -23,8 +22,9 @@ from controllers.bootstrap.health.recall import recall_state, recall_verdict
 from controllers.bootstrap.preparation.phases import PHASES
 from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.readiness.assess import assess
+from controllers.bootstrap.readiness.disruption_budget import DisruptionBudget
+from controllers.bootstrap.readiness.runtime_restarts import RuntimeRestarts
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, RuntimeClass
-from controllers.bootstrap.runtime_restarts import RuntimeRestarts
 from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches
@@ -241,10 +241,10 @@ class Cluster(cluster.Cluster):
         return replace(known, state=replace(known.state, warnings=self.warnings))
 
     def budget(self, world: World) -> DisruptionBudget:
-        return DisruptionBudget(world, lambda: self.settings.health.max_unavailable_percent)
+        return DisruptionBudget(world.fleet, lambda: self.settings.health.max_unavailable_percent)
 
     def restarts(self, world: World) -> RuntimeRestarts:
-        return RuntimeRestarts(world, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
+        return RuntimeRestarts(world.inventories, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
 
     def plan_components(self) -> Plan:
         return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)

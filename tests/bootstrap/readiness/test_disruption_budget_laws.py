@@ -22,7 +22,7 @@ from tests.bootstrap.world import LIMITS, Cluster
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.disruption_budget import DisruptionBudget
+    from controllers.bootstrap.readiness.disruption_budget import DisruptionBudget
     from controllers.bootstrap.world import World
 
 NODES = [f"worker-{number}" for number in range(6)]
