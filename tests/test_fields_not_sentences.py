@@ -35,8 +35,9 @@ READERS = (
     "controllers/driver/node/pod.py",
     "controllers/driver/node/validators.py",
     "controllers/driver/node/waiting.py",
+    "controllers/inventory/loops/rule.py",
 )
-"""Modules that make fields of what kubelet and programs on a node say, of which there is no field."""
+"""Modules that make fields of what kubelet, the API server and programs on a node say, of which there is no field."""
 MAKERS = frozenset(
     {
         "CandidatePool",
