@@ -11,12 +11,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from controllers.runtime.store import Store
 from tests.kit.cluster import Cluster
 from tests.kit.storage import Json, Key, Kinds, cache, decoded
 
 P = TypeVar("P")
-Caches = dict[str, Store[Any]]
+Caches = dict[str, Any]
+"""Stores by name, as a World takes them."""
 
 
 @dataclass

@@ -15,8 +15,11 @@ from controllers.runtime.controller import Controller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controllers.api.agent_report import Report
     from controllers.api.conditions import Finding
     from controllers.api.settings import Settings
+    from controllers.bootstrap.readiness.node_pass import NodePass
+    from controllers.bootstrap.records import Card
     from controllers.bootstrap.world import World
     from controllers.runtime.process import Process
     from controllers.runtime.settings import LiveSettings
@@ -45,17 +48,37 @@ class NodeController:
         )
 
     async def _reconcile(self, name: str) -> float | None:
-        """Reconcile one node; all but the writes is one turn of the event loop, so that nothing comes in between."""
-        now, monitor = time.time(), self.monitor
-        seen = self._world.node(name, monitor.view(name, now))
+        made = self.plan(name, time.time())
+        await self._execute(made.plan.actions)
+        self.monitor.acknowledge(made.health)  # warnings whose events were sent are not sent again
+        return made.plan.requeue_after
+
+    def plan(self, name: str, now: float) -> NodePass:
+        """Plan what to write of a node, and remember what it came to; nothing may come in between, so nothing waits."""
+        seen = self._world.node(name, self.monitor.view(name, now))
         made = pass_over_node(
-            *(seen, monitor.limits, self._settings.current, now),
+            *(seen, self.monitor.limits, self._settings.current, now),
             budget=self._budget,
             restarts=self._restarts,
             enabled=self._settings.enabled,
         )
-        monitor.remember(seen, made.health)
+        self.monitor.remember(seen, made.health)
         FUSE_HELD.labels("node", "nodes").set(self._budget.held)
-        await self._execute(made.plan.actions)
-        monitor.acknowledge(made.health)  # warnings whose events were sent are not sent again
-        return made.plan.requeue_after
+        return made
+
+    def watch(self) -> None:
+        """Enqueue nodes on changes of what is cached about them."""
+        self._world.nodes.subscribe(self.controller.add_changed)
+        self._world.inventories.subscribe(self.controller.add_changed)
+        self._world.features.subscribe(self._feature_changed)
+        self._world.devices.subscribe(self._device_changed)
+
+    def _feature_changed(self, old: Report | None, new: Report | None) -> None:
+        nodes = {feature.node for feature in (old, new) if feature is not None and feature.is_agent_report}
+        self.controller.add_all(nodes)
+
+    def _device_changed(self, old: Card | None, new: Card | None) -> None:
+        if new is None and old is not None:
+            self.monitor.forget_card(old.name)
+        nodes = {device.status.node_name for device in (old, new) if device and device.status.node_name}
+        self.controller.add_all(nodes)

@@ -17,7 +17,6 @@ from controllers.bootstrap.views import pool_of
 from controllers.runtime.plan import EmitEvent, Ref
 
 if TYPE_CHECKING:
-    from controllers.api.agent_report import Report
     from controllers.api.conditions import Finding
     from controllers.api.settings import Settings
     from controllers.bootstrap.records import Card, Operand, Pod
@@ -52,13 +51,10 @@ class Reconciler:
 
     def _watch(self) -> None:
         """Enqueue keys by changes."""
-        world, nodes = self._world, self.nodes.controller
-        world.nodes.subscribe(nodes.add_changed)
-        world.inventories.subscribe(nodes.add_changed)
-        world.features.subscribe(self._feature_changed)
-        world.devices.subscribe(self._device_changed)
-        world.pods.subscribe(self._pod_changed)
-        world.daemonsets.subscribe(self._operand_changed)
+        self._world.devices.subscribe(self._device_changed)
+        self._world.pods.subscribe(self._pod_changed)
+        self._world.daemonsets.subscribe(self._operand_changed)
+        self.nodes.watch()
         self.components.watch()
         self.other_drivers.watch()
         self._settings.subscribe(lambda _: self._configured())
@@ -75,17 +71,9 @@ class Reconciler:
         known = {inventory.name for inventory in self._world.inventories}
         self.nodes.controller.add_all(known | self._world.gated(GATES))
 
-    def _feature_changed(self, old: Report | None, new: Report | None) -> None:
-        nodes = {feature.node for feature in (old, new) if feature is not None and feature.is_agent_report}
-        self.nodes.controller.add_all(nodes)
-
     def _device_changed(self, old: Card | None, new: Card | None) -> None:
-        if new is None and old is not None:
-            self.monitor.forget_card(old.name)
         if new is not None and set(pool_of(new)) - set(pool_of(old) if old is not None else ()):
             self.components.enqueue()  # the exporter names the pods of pools
-        nodes = {device.status.node_name for device in (old, new) if device and device.status.node_name}
-        self.nodes.controller.add_all(nodes)
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
         if new is not None and (old is None or template_version(old) != template_version(new)):
