@@ -35,7 +35,11 @@ SELECTS = "nodeSelector"
 
 @dataclass(slots=True)
 class World:
-    """The caches of the process."""
+    """The caches of the process.
+
+    They live as long as it does, and are changed from its event loop only; collectors of metrics read the stores from
+    another thread.
+    """
 
     nodes: Store[Node]
     features: Store[Report]
