@@ -29,7 +29,7 @@ PRINTERS = (
     "controllers/inventory/coverage",
     "controllers/gpupool/collectors.py",
     "controllers/gpupool/metrics.py",
-    "controllers/bootstrap/metrics.py",
+    "controllers/bootstrap/metrics/nodes.py",
     "controllers/driver/drivers/conditions.py",
 )
 """Programs and modules that only tell people: they compare nothing with what was said before."""
@@ -38,8 +38,9 @@ READERS = (
     "controllers/driver/node/pod.py",
     "controllers/driver/node/validators.py",
     "controllers/driver/node/waiting.py",
+    "controllers/inventory/loops/rule.py",
 )
-"""Modules that make fields of what kubelet and programs on a node say, of which there is no field."""
+"""Modules that make fields of what kubelet, the API server and programs on a node say, of which there is no field."""
 MAKERS = frozenset(
     {
         "CandidatePool",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from controllers.api.foreign import ForeignPod
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, RuntimeClass
+    from controllers.bootstrap.telemetry_records import NodeTelemetry
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.bootstrap.software import operand_versions
+from controllers.bootstrap.readiness.software import operand_versions
 from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
 from controllers.domain.driver.node_work import work_on
 from controllers.runtime.store import Store
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controllers.api.foreign import ForeignDaemonSet, ForeignPod
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Pod, RuntimeClass
+    from controllers.bootstrap.telemetry_records import NodeTelemetry
     from controllers.bootstrap.views import OperandVersions
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
@@ -35,7 +35,11 @@ SELECTS = "nodeSelector"
 
 @dataclass(slots=True)
 class World:
-    """The caches of the process."""
+    """The caches of the process.
+
+    They live as long as it does, and are changed from its event loop only; collectors of metrics read the stores from
+    another thread.
+    """
 
     nodes: Store[Node]
     features: Store[Report]

@@ -51,7 +51,11 @@ FREE = ""
 
 @dataclass(slots=True)
 class Caches:
-    """Stores with their indexes, and what is kept beside them."""
+    """Stores with their indexes, and what is kept beside them.
+
+    They live as long as the process, and are changed from its event loop only. Collectors of metrics read the stores
+    and `queue_looks` from another thread.
+    """
 
     pools: Store[GPUPool]
     devices: Store[GPUDevice]

@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class World(Caches):
-    """The caches, and the views of each key as they are now."""
+    """The caches, and the views of each key as they are now.
+
+    Views are cut in the event loop; what the planner of a large one reads of it in a thread is frozen.
+    """
 
     def pool(self, name: str) -> ObservedPool | None:
         """The view of a pool; None where there is no such pool."""

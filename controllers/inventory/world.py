@@ -23,7 +23,11 @@ BY_UUID = "uuid"
 
 @dataclass(slots=True)
 class World:
-    """The caches of the process."""
+    """The caches of the process.
+
+    They live as long as it does, and are changed from its event loop only; the collector of metrics reads them from
+    another thread.
+    """
 
     nodes: Store[Node]
     features: Store[NodeFeature]

@@ -25,6 +25,8 @@ from controllers.runtime.workqueue import MAX_BACKOFF, WorkQueue
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from controllers.api.meta import KubeObject
+
 log = structlog.get_logger()
 CONFLICT_DELAY = 0.05
 """At least; a cache that stays behind makes it grow, and its catching up brings the key at once."""
@@ -56,6 +58,11 @@ class Controller:
     def add_all(self, keys: Iterable[str]) -> None:
         """Reconcile many keys soon."""
         self.add(*keys)
+
+    def add_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        """Reconcile soon the key that a changed object is named as; a handler for a cache."""
+        if (changed := new or old) is not None:
+            self.add(changed.name)
 
     def add_after(self, key: str, seconds: float) -> None:
         """Reconcile a key after a while; what is added in between is done with it."""

@@ -49,7 +49,7 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
 
 
 async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
-    from controllers.inventory.__main__ import WORKERS
+    from controllers.inventory.loops.nodes import WORKERS
 
     members = fleet(sizes.nodes)
     planned = [writes(member, time.time()) for member in members]

@@ -24,7 +24,7 @@ from controllers.api.conditions import READY_FOR_POOLING
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import GPUNODEINVENTORY, NODE, POD, Resource
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.runtime.client import Client
 from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, SHAPE, Member, fleet

@@ -221,7 +221,7 @@ class Track:
 
 async def put_on_record(environment: Environment, members: list[Member], progress: Progress) -> None:
     """Record every card of nodes that joined, with the inventory's own writes and without the inventory."""
-    from controllers.inventory.__main__ import WORKERS
+    from controllers.inventory.loops.nodes import WORKERS
 
     done = 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.bootstrap.validations import VALIDATORS
+from controllers.bootstrap.preparation.validations import VALIDATORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from controllers.api import formerly
 from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus
 from controllers.api.gpupool import AllocationSpec, GPUPool, GPUPoolSpec, GPUPoolStatus
 from controllers.api.meta import Condition
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.domain.issuing import offer_of
 from controllers.domain.mig import Division
 from controllers.domain.pool_lifecycle import last_phase

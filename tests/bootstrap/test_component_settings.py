@@ -16,7 +16,7 @@ from controllers.api.components import COMPONENTS, OWN_ENV
 from controllers.api.image_reference import split_reference
 from controllers.api.quantity import amount, canonical
 from controllers.api.settings import HealthSettings, MonitoringSettings, Settings, parse_settings
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.components import build
 from controllers.components.images import reference
 from controllers.runtime.drift import covers

@@ -16,8 +16,8 @@ import yaml
 from controllers.api import names, resources
 from controllers.api.foreign import TOOLKIT_PID
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import operands
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap import components
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.components import build, images, podspec
 from controllers.components.agent import Agent
 from controllers.components.builder import Inputs
@@ -418,7 +418,7 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while(cluster
     del cluster.objects[key]
     seen = replace(cluster.view().operands(), deleted_at={name: cluster.now - COOLDOWN / 4})
 
-    waits, comes = (operands.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
+    waits, comes = (components.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
 
     assert not waits.writes
     assert waits.requeue_after == pytest.approx(COOLDOWN * 3 / 4)

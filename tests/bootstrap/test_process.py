@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from sim.nodes import names as sim_names
 from tests.inventory.plane import Plane
 from tests.kit.reports import reported

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
 from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap.__main__ import Reconciler
+from controllers.bootstrap.loops.reconciler import Reconciler
 from controllers.bootstrap.records import Operand
 from controllers.runtime.settings import LiveSettings
 from tests.bootstrap.world import DEVICE, NODE, Cluster
@@ -68,9 +69,9 @@ async def test_a_pool_that_gets_a_card_has_the_exporter_looked_at_and_a_card_tha
     cluster.pooled("a")
     pooled = cluster.view().devices.get(DEVICE)
     made._device_changed(pooled, pooled)
-    assert made.components.idle
+    assert made.components.controller.idle
     made._device_changed(before, pooled)
-    assert not made.components.idle
+    assert not made.components.controller.idle
 
 
 async def test_another_version_in_a_template_has_the_nodes_of_its_pods_looked_at_and_another_argument_has_not(
@@ -84,10 +85,10 @@ async def test_another_version_in_a_template_has_the_nodes_of_its_pods_looked_at
     cluster.node(on="plain")
     made = reconciler(cluster, live())
     made._operand_changed(operand("gfd:1"), operand("gfd:1", "--verbose"))
-    assert made.nodes.idle
+    assert made.nodes.controller.idle
     made._operand_changed(operand("gfd:1"), operand("gfd:2"))
-    assert made.nodes._queue.take(0) == NODE
-    assert made.nodes._queue.take(0) is None
+    assert made.nodes.controller._queue.take(0) == NODE
+    assert made.nodes.controller._queue.take(0) is None
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -100,9 +101,9 @@ async def test_a_node_whose_gates_are_open_is_looked_at_also_where_inventory_for
     made = reconciler(cluster, live())
     made.begin()
 
-    assert not made.nodes.idle
-    assert made.nodes._queue.take(0) == NODE
-    assert made.nodes._queue.take(0) is None
+    assert not made.nodes.controller.idle
+    assert made.nodes.controller._queue.take(0) == NODE
+    assert made.nodes.controller._queue.take(0) is None
 
 
 async def test_a_tenants_daemonset_has_no_node_looked_at(cluster: Cluster) -> None:
@@ -116,11 +117,23 @@ async def test_a_tenants_daemonset_has_no_node_looked_at(cluster: Cluster) -> No
     meta = {"name": "x", "namespace": "team", "labels": {"app.kubernetes.io/component": "nvidia-driver"}}
     theirs = adapter(ForeignDaemonSet).validate_python({"metadata": meta, "spec": spec})
     assert theirs.is_for(selector)
-    made._foreign_daemonset_changed(None, theirs)
-    assert made.nodes.idle
+    made.other_drivers.daemonset_changed(None, theirs)
+    assert made.nodes.controller.idle
 
 
 def test_of_what_any_user_may_make_no_annotation_is_kept() -> None:
     meta = {"name": "x", "namespace": "team", "annotations": {"long": "x" * 1000}}
     for kind in (ForeignPod, ForeignDaemonSet):
         assert adapter(kind).validate_python({"metadata": meta}).metadata.annotations == {}
+
+
+async def test_a_pass_has_the_metric_of_the_fuse_tell_how_many_nodes_it_holds(cluster: Cluster) -> None:
+    async def execute(_: Any) -> None:
+        pass
+
+    made = reconciler(cluster, live())
+    made.nodes._execute = execute
+    for held in ({"worker-02", "worker-03"}, set[str]()):
+        made.nodes._budget._denied = held
+        await made.nodes.controller._reconcile(NODE)
+        assert REGISTRY.get_sample_value("gpu_fuse_held", {"kind": "node", "group": "nodes"}) == len(held)

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from controllers.api import foreign, names, resources, validation
 from controllers.api.agent_report import Report
+from controllers.api.components import EXPORTER
 from controllers.api.foreign import ForeignDaemonSet, ForeignPod
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands
-from controllers.bootstrap.disruption_budget import DisruptionBudget
+from controllers.bootstrap import components
 from controllers.bootstrap.health.dcgm_parser import CardSample
 from controllers.bootstrap.health.evaluate import CardEvaluation, evaluate
 from controllers.bootstrap.health.ingest import ingest
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.node import NodeHealth
 from controllers.bootstrap.health.recall import recall_state, recall_verdict
-from controllers.bootstrap.phases import PHASES
-from controllers.bootstrap.readiness import plan
-from controllers.bootstrap.readiness.assess import assess
+from controllers.bootstrap.preparation.phases import PHASES
+from controllers.bootstrap.readiness.disruption_budget import DisruptionBudget
+from controllers.bootstrap.readiness.node_pass import NodePass, pass_over_node
+from controllers.bootstrap.readiness.runtime_restarts import RuntimeRestarts
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, RuntimeClass
-from controllers.bootstrap.runtime_restarts import RuntimeRestarts
+from controllers.bootstrap.telemetry_records import CardTelemetry, Heartbeat, NodeTelemetry
 from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
-from tests.kit import cluster, conditions, objects, patches
+from tests.kit import conditions, objects, patches, process
 from tests.kit.manifests import body
 from tests.kit.objects import BOOT, allocation, condition, pool_ref
 from tests.kit.reports import report, reported
-from tests.kit.storage import cache
+from tests.kit.storage import Json, decoded
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "nodes": (resources.NODE, Node),
@@ -53,6 +55,12 @@ SCOPES: dict[str, Callable[[Any], bool]] = {
 }
 """What of a kind a cache has."""
 NODE = "worker-01"
+
+
+def _all(_: object) -> bool:
+    return True
+
+
 COMPONENTS = [phase.name for phase in PHASES]
 DEVICE = f"{NODE}-0000-17-00-0"
 LIMITS = Limits()
@@ -82,8 +90,10 @@ def recall_from(recorded: CardStatus, now: float) -> CardEvaluation:
     return CardEvaluation(recall_state(recorded, now), recall_verdict(recorded))
 
 
-class Cluster(cluster.Cluster):
+class Cluster(process.Followed[World]):
     """Nodes, and words for what happens to them; `on` names the one that is meant."""
+
+    kinds = KINDS
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +217,7 @@ class Cluster(cluster.Cluster):
                 self.pod(component, on=on)
             else:
                 self.drop(resources.POD, f"{names.NAMESPACE}/{component}-{on}")
-        if "dcgm-exporter" not in self.gates(on):
+        if EXPORTER not in self.gates(on):
             self.answers[on] = None
         elif self.answers.get(on) is None:
             self.answers[on] = True
@@ -217,37 +227,54 @@ class Cluster(cluster.Cluster):
         labels = self.objects["Node", on]["metadata"]["labels"]
         return [component for component in COMPONENTS if labels.get(names.deploy_label(component)) == "true"]
 
-    def view(self) -> World:
-        stores = self.stores(KINDS)
-        for name, keeps in SCOPES.items():
-            stores[name] = cache(KINDS[name][0].kind, filter(keeps, stores[name]))
-        return World(**stores)
+    def start(self, caches: process.Caches) -> World:
+        return World(**caches)
+
+    def shown(self, name: str, record: type[Any], key: str, obj: Json) -> Any:  # noqa: ARG002 - whatever its key
+        made = decoded(record, obj)
+        return made if SCOPES.get(name, _all)(made) else None
+
+    def known_as(self, kind: str, key: str, obj: Json) -> Hashable:  # noqa: ARG002 - whatever it is
+        return orjson.dumps(obj)  # tests change objects in their places, too
 
     def plan(
         self, on: str = NODE, budget: DisruptionBudget | None = None, restarts: RuntimeRestarts | None = None
     ) -> Plan:
         """Plan as a process that has just started, or with the budgets of one that runs."""
         world = self.view()
+        return self.passed(world, on, budget or self.budget(world), restarts or self.restarts(world)).plan
+
+    def passed(self, world: World, on: str, budget: DisruptionBudget, restarts: RuntimeRestarts) -> NodePass:
+        """What a pass over a node comes to."""
+        seen = world.node(on, self._telemetry(on, world))
+        return pass_over_node(
+            *(seen, LIMITS, self.settings, self.now), budget=budget, restarts=restarts, enabled=self.enabled
+        )
+
+    def _telemetry(self, on: str, world: World) -> NodeTelemetry:
+        """What the monitor would show of a node."""
+        ready = self.answers.get(on)
         known = [one.name for one in world.cards(on) if one.name in self.memory]
         cards = {name: self._warned(self.memory[name]) for name in known}
-        health = NodeHealth(self.answers.get(on), self.now, is_outage=self.blind, error=self.found, cards=cards)
-        seen = world.node(on)
-        found = assess(seen, health, self.settings, self.now, enabled=self.enabled)
-        held = (budget or self.budget(world)).admit(on, found, self.now)
-        runtime = (restarts or self.restarts(world)).admit(on, found)
-        return plan.plan(seen, found, held, LIMITS, self.now, runtime=runtime)
+        is_monitored = ready is not None or self.blind
+        return NodeTelemetry(
+            Heartbeat(self.now, ready, last=self.now if ready else None) if is_monitored else None,
+            is_outage=self.blind,
+            error=self.found,
+            cards={name: CardTelemetry(made.state, made.verdict) for name, made in cards.items()},
+        )
 
     def _warned(self, known: CardEvaluation) -> CardEvaluation:
         return replace(known, state=replace(known.state, warnings=self.warnings))
 
     def budget(self, world: World) -> DisruptionBudget:
-        return DisruptionBudget(world, lambda: self.settings.health.max_unavailable_percent)
+        return DisruptionBudget(world.fleet, lambda: self.settings.health.max_unavailable_percent)
 
     def restarts(self, world: World) -> RuntimeRestarts:
-        return RuntimeRestarts(world, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
+        return RuntimeRestarts(world.inventories, lambda: self.settings.bootstrap.container_toolkit.runtime_restarts)
 
     def plan_components(self) -> Plan:
-        return operands.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
+        return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
 
     def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""
@@ -286,3 +313,51 @@ class Cluster(cluster.Cluster):
         """Status and reason of a card's condition Faulted."""
         found = conditions.find(self.objects["GPUDevice", device_name(on, number)], "Faulted")
         return (found["status"], found["reason"]) if found else None
+
+
+class Lived(Cluster):
+    """The same, with plans of a process that lives on, as gpu-bootstrap-controller's loop makes and remembers them.
+
+    What telemetry showed is the cluster's and outlives the process; the budget and the turns go with it.
+    """
+
+    _memories: tuple[DisruptionBudget, RuntimeRestarts] | None = None
+
+    def live(self, process: World) -> None:
+        self._memories = self.budget(process), self.restarts(process)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_memories": None}
+
+    def plan(
+        self, on: str = NODE, budget: DisruptionBudget | None = None, restarts: RuntimeRestarts | None = None
+    ) -> Plan:
+        world = self.process()
+        assert self._memories is not None
+        made = self.passed(world, on, budget or self._memories[0], restarts or self._memories[1])
+        self.memory |= made.health.cards
+        return made.plan
+
+    def plan_anew(self, on: str = NODE) -> Plan:
+        """Plan as a process that has just started, with the same telemetry."""
+        return Cluster.plan(self, on)
+
+    def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
+        made = super().step(stop_after, on)
+        if stop_after is None:  # events of its warnings were sent
+            told = {card.name for card in self.process().cards(on)} & self.memory.keys()
+            self.memory |= {name: _without_warnings(self.memory[name]) for name in told}
+        return made
+
+    def sampled(self, name: str, sample: CardSample | None, **_: bool) -> CardEvaluation:
+        """What is known of a card after one more sample; to judge it is the pass's."""
+        card = self.process().devices.get(name)
+        known = self.memory.get(name) or recall_from(card.status if card is not None else CardStatus(), self.now)
+        return known if sample is None else replace(known, state=ingest(known.state, sample, LIMITS, self.now))
+
+    def _warned(self, known: CardEvaluation) -> CardEvaluation:
+        return known
+
+
+def _without_warnings(known: CardEvaluation) -> CardEvaluation:
+    return replace(known, state=replace(known.state, warnings=()))

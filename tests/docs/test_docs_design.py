@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controllers.api import reasons
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.domain import lifecycle, pool_lifecycle
 from controllers.domain.driver.states import STATES
 from tests.docs.site import ROOT, headings, text

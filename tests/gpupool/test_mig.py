@@ -328,6 +328,8 @@ def test_a_pool_whose_profile_none_of_its_cards_holds_is_misconfigured_until_one
     made = Cluster()
     made.node("n1", 2)
     made.pool("a", allocation={"mode": "MIG", "migProfile": "1g.5gb"})
+    assert names.EVENT_MISCONFIGURED not in notes(made.planned("GPUPool", "a").actions), "no node was looked at yet"
+    made.planned("GPUNodeInventory", "n1")
     assert names.EVENT_MISCONFIGURED in notes(made.planned("GPUPool", "a").actions)
     made.settle()
     assert told(made, kinds.MISCONFIGURED) == ("True", names.INVALID_MIG_PROFILE)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -31,13 +30,12 @@ from controllers.gpupool.queue import pending_pods, reservations
 from controllers.gpupool.views import ObservedPool
 from controllers.gpupool.world import World
 from controllers.runtime.plan import Action, Apply, JSONPatch, Merge, Plan, PlanBuilder
-from controllers.runtime.store import Store
-from tests.kit import cluster, conditions, objects
+from tests.kit import conditions, objects, process
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import condition
 from tests.kit.pods import asking
-from tests.kit.storage import Json, Key, cache, decoded
+from tests.kit.storage import Json, decoded
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pools": (resources.GPUPOOL, GPUPool),
@@ -49,12 +47,6 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
-Told = dict[Key, tuple[str, bool, bool]]
-"""By object, its version that the watches told of, and whether they kept it, or that it is on a node, to themselves."""
-STORES: dict[str, list[tuple[str, type[Any]]]] = defaultdict(list)
-"""By kind, the caches of the process, and as which record."""
-for _name, (_kind, _record) in KINDS.items():
-    STORES[_kind.kind].append((_name, _record))
 AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
 """Of the spec of a pool that takes cards by itself."""
 
@@ -77,7 +69,7 @@ def whole(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     return draft.build()
 
 
-class Cluster(cluster.Cluster):
+class Cluster(process.Followed[World]):
     """Nodes with cards, pools and pods, and words for what happens to them."""
 
     settings: Settings = Settings()
@@ -91,8 +83,11 @@ class Cluster(cluster.Cluster):
     behind: frozenset[str] = frozenset()
     """Keys of pods of which the caches do not know yet that they are on a node."""
 
-    _process: tuple[World, Told] | None = None
-    """The process that runs, and what it was told last of each object; None before it has started."""
+    kinds = KINDS
+    unseen: frozenset[str] = frozenset()
+    """Nodes that the process that runs knew at its start and has not looked at."""
+    looked_at: frozenset[str] = frozenset()
+    """Nodes that it has looked at."""
     has_mps_role: bool = False
     """Whether the plugins have control daemons started and ended; else whoever tests says what they tell of them."""
     elsewhere: frozenset[str] | set[str] = frozenset()
@@ -147,63 +142,50 @@ class Cluster(cluster.Cluster):
         lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
         return lost or pool is None or node not in self.objects or ("GPUPool", pool.name) not in self.objects
 
+    def start(self, caches: process.Caches) -> World:
+        return World(**caches, clock=lambda: self.now)
+
+    def live(self, process: World) -> None:
+        process.note_changes()
+        self.unseen, self.looked_at = frozenset(one.name for one in process.inventories), frozenset()
+        process.candidates.complete = not self.unseen
+
     def view(self) -> World:
-        """The caches of a process that has just started and knows everything."""
-        world, _ = self._started()
-        return self._looked_at(world)
-
-    def process(self) -> World:
-        """The caches of the process that runs, which has lived since its last start, with all that it saw since."""
-        if self._process is None:
-            self._process = self._started()
-            self._process[0].note_changes()
-        self._tell_news(*self._process)
-        return self._looked_at(self._process[0])
-
-    def _started(self) -> tuple[World, Told]:
-        caches: dict[str, Any] = {name: cache(kind.kind) for name, (kind, _) in KINDS.items()}
-        world, told = World(**caches, clock=lambda: self.now), Told()
-        self._tell_news(world, told)
-        return world, told
-
-    def _looked_at(self, world: World) -> World:
-        world.settings, world.enabled = self.settings, self.enabled
+        """The caches of a process that has just started, knows everything and has looked at each node."""
+        world = self._with_settings(super().view())
         for node in world.inventories:
             world.update_candidates(world.node(node.name))
         world.candidates.complete = True
         return world
 
-    def restart(self) -> None:
-        """The process dies, and a new one reads everything anew."""
-        self._process = None
+    def process(self) -> World:
+        return self._with_settings(super().process())
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy of the cluster has a process of its own."""
-        return self.__dict__ | {"_process": None}
+    def _with_settings(self, world: World) -> World:
+        world.settings, world.enabled = self.settings, self.enabled
+        return world
 
-    def _tell_news(self, world: World, told: Told) -> None:
-        """What the watches tell of the objects that have changed; `told` is what they have told before."""
-        found = {(kind, key): self._known_as(kind, key, obj) for (kind, key), obj in self.objects.items()}
-        for kind, key in [*(told.keys() - found.keys()), *(at for at, known in found.items() if told.get(at) != known)]:
-            for name, record in STORES.get(kind, ()):
-                self._show(getattr(world, name), name, record, key, self.objects.get((kind, key)))
-        told.clear()
-        told.update(found)
+    def _node(self, name: str) -> Plan:
+        """Look at a node as the loop of nodes does: its candidates first, and all are known once each was looked at."""
+        world = self.process()
+        seen = world.node(name)
+        world.update_candidates(seen)
+        self.unseen -= {name}
+        world.candidates.complete |= not self.unseen
+        self.looked_at = self.looked_at | {name} if seen.facts.inventory is not None else self.looked_at - {name}
+        return plan_node(seen, self.now)
 
-    def _known_as(self, kind: str, key: str, obj: Json) -> tuple[str, bool, bool]:
+    def known_as(self, kind: str, key: str, obj: Json) -> Hashable:
         return obj["metadata"]["resourceVersion"], key in self.hidden, kind == "Pod" and key in self.behind
 
-    def _show(self, store: Store[Any], name: str, record: type[Any], key: str, obj: Json | None) -> None:
-        """One watch tells of an object, or that it is gone."""
-        made = decoded(record, obj) if obj is not None and key not in self.hidden else None
-        if made is not None and name in ("pods", "unadmitted") and not self._follows(name, made):
-            made = None
-        if made is not None and key in self.behind and store.kind == "Pod":
-            made = replace(made, spec=replace(made.spec, node_name=None))
-        if made is not None:
-            store.on_watch_event(made)
-        elif (gone := store.get(key)) is not None:
-            store.on_watch_event(gone, deleted=True)
+    def shown(self, name: str, record: type[Any], key: str, obj: Json) -> Any:
+        made = decoded(record, obj) if key not in self.hidden else None
+        if made is not None and name in ("pods", "unadmitted"):
+            if not self._follows(name, made):
+                return None
+            if key in self.behind:
+                made = replace(made, spec=replace(made.spec, node_name=None))
+        return made
 
     def _follows(self, name: str, pod: Pod) -> bool:
         """Whether the process follows a pod in one of its stores."""
@@ -439,16 +421,26 @@ class Cluster(cluster.Cluster):
             self._collect()
             if self.writes == writes:
                 if not any(made.writes for made in self.plans()):
+                    self._knows_the_candidates()
                     return
                 self.now += cooldown.COOLDOWN  # the process waits for something that one which starts does not know of
         left = [action for made in self.plans() for action in made.writes]
         raise AssertionError(f"it does not settle; still wanted: {left}")
 
+    def _knows_the_candidates(self) -> None:
+        """A process that has lived through everything knows the candidates that one knows which has just started."""
+        lived, fresh = self.process().candidates, self.view().candidates
+        for pool in self.pools():
+            assert lived.of(pool) == fresh.of(pool), f"the candidates of {pool} were kept wrong"
+            assert lived.mig_fit(pool) == fresh.mig_fit(pool), f"how cards suit {pool} was kept wrong"
+
     def all_keys(self) -> list[tuple[str, str]]:
         """The keys of all loops, as the process has them: of a pool each by itself."""
-        kinds = ("GPUNodeInventory", "GPUDevice", "Node")
         of_pools = [(loop, name) for kind, name in self.objects if kind == "GPUPool" for loop in (*POOL_LOOPS, "Queue")]
-        return sorted([*of_pools, *(key for key in self.objects if key[0] in kinds)])
+        # A node of which the summary is gone is looked at once more.
+        known = self.unseen | self.looked_at | {name for kind, name in self.objects if kind == "GPUNodeInventory"}
+        of_nodes = [("GPUNodeInventory", name) for name in known]
+        return sorted([*of_pools, *of_nodes, *(key for key in self.objects if key[0] in ("GPUDevice", "Node"))])
 
     def planned(self, kind: str, name: str) -> Plan:
         """What a loop wants of a key now; of a pool, kind `GPUPool` is all of its loops together."""
@@ -458,7 +450,7 @@ class Cluster(cluster.Cluster):
             planner = POOL_LOOPS.get(kind, whole)
             return planner(seen, self.now) if seen else Plan()
         if kind == "GPUNodeInventory":
-            return plan_node(world.node(name), self.now)
+            return self._node(name)
         if kind == "Queue":
             queue = world.queue(name, {})
             return pending_pods.plan_pending_pods(queue, self.now).plan if queue else Plan()

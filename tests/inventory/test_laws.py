@@ -97,6 +97,7 @@ def test_it_comes_to_rest_whatever_happens_and_wherever_it_dies(history: list[tu
         rounds = cluster.settle()
         assert rounds <= (2 if exchanged or (found and ("GPUNodeInventory", NODE) not in cluster.objects) else 1)
         assert cluster.plan().actions == ()
+        assert cluster.plan_anew() == cluster.plan(), "a process that starts sees what one that lives on sees"
 
 
 @settings(max_examples=150, deadline=None)

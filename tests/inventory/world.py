@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Hashable
 from typing import Any
 
 from controllers.api import names, resources
@@ -13,9 +15,10 @@ from controllers.api.settings import Settings
 from controllers.inventory.record.plan import plan
 from controllers.inventory.world import World
 from controllers.runtime.plan import Plan
-from tests.kit import cluster, objects
+from tests.kit import objects, process
 from tests.kit.objects import BOOT
 from tests.kit.reports import nfd_report, report
+from tests.kit.storage import Json
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "nodes": (resources.NODE, Node),
@@ -26,8 +29,10 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
 NODE = "worker-01"
 
 
-class Cluster(cluster.Cluster):
-    """One node, and words for what happens to it."""
+class Cluster(process.Followed[World]):
+    """One node, and words for what happens to it; plans are those of a process that lives on."""
+
+    kinds = KINDS
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,13 +52,22 @@ class Cluster(cluster.Cluster):
     def silence(self) -> None:
         self.drop(resources.NODEFEATURE, f"{names.NAMESPACE}/{names.agent_feature(NODE)}")
 
-    def view(self) -> World:
-        stores = self.stores(KINDS)
-        stores["features"].served = self.nfd
-        return World(**stores)
+    def start(self, caches: process.Caches) -> World:
+        return World(**caches)
+
+    def known_as(self, kind: str, key: str, obj: Json) -> Hashable:  # noqa: ARG002 - whatever it is
+        return json.dumps(obj)  # tests change objects in their places, too
 
     def plan(self) -> Plan:
-        return plan(self.view().node(NODE), self.settings, self.now)
+        return self._planned(self.process())
+
+    def plan_anew(self) -> Plan:
+        """Plan as a process that has just started."""
+        return self._planned(self.view())
+
+    def _planned(self, world: World) -> Plan:
+        world.features.served = self.nfd
+        return plan(world.node(NODE), self.settings, self.now)
 
     def step(self, stop_after: int | None = None) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""

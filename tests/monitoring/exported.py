@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
 
-from controllers.bootstrap.metrics import Readiness, Software
+from controllers.bootstrap.metrics.nodes import Readiness, Software
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
 from controllers.driver.metrics import DriverWork

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
-from controllers.bootstrap.metrics import Readiness, Software
+from controllers.bootstrap.metrics.nodes import Readiness, Software
 from controllers.bootstrap.records import Card
 from controllers.gpupool.collectors import StatusCollector
 from tests.kit import objects

@@ -47,7 +47,7 @@ from controllers.api import conditions, names, reasons
 from controllers.api.components import COMPONENTS, HOLDING_GPU_OPEN, OWN_ENV
 from controllers.api.reasons.typed import Reason
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import phases
+from controllers.bootstrap.preparation import phases
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.components import build
 from nodeagent.mig import cluster

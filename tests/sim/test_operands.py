@@ -7,7 +7,7 @@ import pytest
 from controllers.api import validation
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
-from controllers.bootstrap import validations
+from controllers.bootstrap.preparation import validations
 from sim.hardware import load
 from sim.nodes import discover, faults, names, probes, validators
 from sim.nodes.machine import machine

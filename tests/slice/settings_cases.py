@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from controllers.api import names, resources
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.components.build import object_name
 from controllers.domain.clock import seconds
 from controllers.runtime.errors import ApiError

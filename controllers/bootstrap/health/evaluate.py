@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.bootstrap.health.ingest import excuse, is_silent
-from controllers.bootstrap.health.state import EVENTS, FAULTS, OVERHEATED, REMAP_FAILURE, CardHealthState, CardVerdict
+from controllers.bootstrap.telemetry_records import (
+    EVENTS,
+    FAULTS,
+    OVERHEATED,
+    REMAP_FAILURE,
+    CardHealthState,
+    CardVerdict,
+)
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Fault

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from controllers.api.conditions import Finding
 from controllers.bootstrap.health import evaluate
 from controllers.bootstrap.health.recall import fault_of
-from controllers.bootstrap.health.state import CardFault
-from controllers.bootstrap.validations import fails, validation_of
+from controllers.bootstrap.preparation.validations import fails, validation_of
+from controllers.bootstrap.telemetry_records import CardFault
 from controllers.domain.position import is_lost
 
 if TYPE_CHECKING:

@@ -6,25 +6,13 @@ and after a restart of ours the recorded verdict holds until it can be known aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from controllers.bootstrap.telemetry_records import Heartbeat
 
 if TYPE_CHECKING:
     from controllers.bootstrap.health.limits import Limits
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """What is known of one node's exporter."""
-
-    monitored_since: float
-    """When monitoring began, or the suspension was last seen; seconds since the epoch."""
-    ready: bool | None = None
-    """True ready, False missing, None not known yet."""
-    streak: int = 0
-    """Fresh scrapes in a row."""
-    last: float | None = None
-    """The last fresh scrape."""
 
 
 def recall(ready: bool | None, now: float) -> Heartbeat:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controllers.bootstrap.health.state import (
+from controllers.bootstrap.health.xid_catalog import TABLE, Table
+from controllers.bootstrap.telemetry_records import (
     CRITICAL_XID,
     DOUBLE_BIT_ECC,
     EVENTS,
@@ -19,7 +20,6 @@ from controllers.bootstrap.health.state import (
     CardFault,
     CardHealthState,
 )
-from controllers.bootstrap.health.xid_catalog import TABLE, Table
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Fault

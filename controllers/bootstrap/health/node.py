@@ -9,10 +9,10 @@ from controllers.api import names
 from controllers.bootstrap.health import heartbeat
 from controllers.bootstrap.health.evaluate import evaluate
 from controllers.bootstrap.health.recall import recall_state, recall_verdict
-from controllers.bootstrap.health.view import CardTelemetry, NodeTelemetry
-from controllers.bootstrap.mig import mig_work
-from controllers.bootstrap.phases import enabled
-from controllers.bootstrap.validations import enabled_roles, passes
+from controllers.bootstrap.preparation.mig_work import mig_work
+from controllers.bootstrap.preparation.phases import enabled
+from controllers.bootstrap.preparation.validations import enabled_roles, passes
+from controllers.bootstrap.telemetry_records import CardTelemetry, NodeTelemetry
 from controllers.domain.node_operation import is_awaited
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.evaluate import CardEvaluation
-    from controllers.bootstrap.health.heartbeat import Heartbeat
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.records import Card
+    from controllers.bootstrap.telemetry_records import Heartbeat
     from controllers.bootstrap.views import ObservedNode
 
 

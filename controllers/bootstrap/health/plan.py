@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.node import NodeHealth
-    from controllers.bootstrap.health.state import CardHealthState
     from controllers.bootstrap.records import Card
+    from controllers.bootstrap.telemetry_records import CardHealthState
     from controllers.bootstrap.views import ObservedNode
     from controllers.runtime.plan import Action
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import formerly
 from controllers.api.conditions import FAULTED, carried, find
-from controllers.bootstrap.health.state import FAULTS, CardFault, CardHealthState, CardVerdict
+from controllers.bootstrap.telemetry_records import FAULTS, CardFault, CardHealthState, CardVerdict
 
 if TYPE_CHECKING:
     from controllers.bootstrap.records import CardStatus

@@ -10,7 +10,7 @@ from controllers.domain.clock import stamp
 
 if TYPE_CHECKING:
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.state import CardHealthState
+    from controllers.bootstrap.telemetry_records import CardHealthState
 
 _Value = TypeVar("_Value", int, bool)
 

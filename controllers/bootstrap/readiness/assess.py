@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.bootstrap import mig, phases
-from controllers.bootstrap.phases import PHASES, Progress, progress
+from controllers.bootstrap.preparation import phases
+from controllers.bootstrap.preparation.mig_work import mig_work
+from controllers.bootstrap.preparation.phases import PHASES, Progress, progress
 from controllers.bootstrap.readiness import conditions
 from controllers.bootstrap.readiness.blockers import first_blocker
 from controllers.bootstrap.readiness.node_state import NodeState, closed_for_driver, needs
@@ -97,7 +98,7 @@ def assess(
     work = work_on(inventory.status.driver_work, node, now)
     suspended, step = node_operation.NONE, Progress(frozenset(), None)
     if managed and count:
-        suspended = node_operation.suspend(mig.mig_work(seen.devices), inventory.status.bootstrap, deadline, now)
+        suspended = node_operation.suspend(mig_work(seen.devices), inventory.status.bootstrap, deadline, now)
         step = progress(running, seen.ready | vouched, opened, suspended.closed | closed_for_driver(work))
     least = needs(card for card in seen.devices if not card.set_aside)
     state = NodeState(

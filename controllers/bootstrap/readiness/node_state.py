@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
 from controllers.api.components import HOLDING_GPU_OPEN
-from controllers.bootstrap.validations import enabled_roles, validation_of
+from controllers.bootstrap.preparation.validations import enabled_roles, validation_of
 from controllers.domain import node_operation
 from controllers.domain.catalogue import for_card, strictest
 from controllers.domain.driver import node_work

@@ -16,13 +16,13 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.api.runtime_state import AWAITING_TURN
 from controllers.bootstrap.health import plan as card_health
-from controllers.bootstrap.phases import Progress
+from controllers.bootstrap.preparation.phases import Progress
 from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
 from controllers.bootstrap.readiness.node_condition import plan_conditions
 from controllers.bootstrap.readiness.other_managers import elsewhere_of
-from controllers.bootstrap.software import software_of
+from controllers.bootstrap.readiness.software import software_of
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Plan, PlanBuilder, ref

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from controllers.bootstrap.health.state import CardHealthState
+    from controllers.bootstrap.telemetry_records import CardHealthState
 
 FUSE_HELD = Gauge("gpu_fuse_held", "Nodes that a fuse keeps in service, by kind and group.", ["kind", "group"])
 

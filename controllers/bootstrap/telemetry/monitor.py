@@ -17,9 +17,9 @@ from controllers.bootstrap.health.limits import limits_of
 from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.node import evaluate_node, recall
 from controllers.bootstrap.health.status_update import health_status, health_to_write
-from controllers.bootstrap.health.view import CardTelemetry, NodeTelemetry
-from controllers.bootstrap.mig import mig_work
+from controllers.bootstrap.preparation.mig_work import mig_work
 from controllers.bootstrap.telemetry.metrics import FUSE_HELD, CardMetrics
+from controllers.bootstrap.telemetry_records import CardTelemetry, NodeTelemetry
 from controllers.domain.disruption_budget import blindness
 from controllers.domain.node_operation import is_awaited
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from controllers.api.conditions import Finding
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.evaluate import CardEvaluation
-    from controllers.bootstrap.health.heartbeat import Heartbeat
     from controllers.bootstrap.health.node import NodeHealth
     from controllers.bootstrap.records import Card
     from controllers.bootstrap.telemetry.fetch import Scrape
+    from controllers.bootstrap.telemetry_records import Heartbeat
     from controllers.bootstrap.views import ObservedNode
     from controllers.bootstrap.world import World
 

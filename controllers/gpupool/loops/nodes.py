@@ -33,7 +33,10 @@ CANDIDATES_PERIOD = 5.0
 
 
 class NodeController:
-    """Reconciles nodes, and keeps the candidates of all pools."""
+    """Reconciles nodes, and keeps the candidates of all pools.
+
+    Lives as long as the process, and is used from its event loop only. What it remembers is when to write and to wake.
+    """
 
     def __init__(self, process: Process, world: World, enqueue_pool: Callable[[str], None]) -> None:
         """Make the loop. `enqueue_pool(pool)` has a pool looked at."""

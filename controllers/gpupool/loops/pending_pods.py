@@ -48,7 +48,11 @@ RESTS = 3.0
 
 
 class PendingPodController:
-    """Carries out what `controllers.gpupool.queue.pending_pods` plans for each pool."""
+    """Carries out what `controllers.gpupool.queue.pending_pods` plans for each pool.
+
+    Lives as long as the process, and is used from its event loop only. A process that starts knows of no turn, and of
+    nobody whom the API server refused: each pod has one turn more.
+    """
 
     def __init__(
         self,

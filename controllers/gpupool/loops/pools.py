@@ -29,7 +29,10 @@ that fits into one ConfigMap is cheap, and somebody waits for it."""
 
 
 class PoolController:
-    """Reconciles pools."""
+    """Reconciles pools.
+
+    Lives as long as the process, and is used from its event loop only. What it remembers is when lists were written.
+    """
 
     def __init__(self, process: Process, world: World, status: StatusController, forget: Callable[[str], None]) -> None:
         """Make the controller. `forget(pool)` is called for a pool that is gone."""

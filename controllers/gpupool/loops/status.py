@@ -33,7 +33,10 @@ STATUS_PERIOD = 1.0
 
 
 class StatusController:
-    """Reconciles the status of pools and of their cards."""
+    """Reconciles the status of pools and of their cards.
+
+    Lives as long as the process, and is used from its event loop only. What it remembers is when to write.
+    """
 
     def __init__(self, process: Process, world: World) -> None:
         """Make the controller."""

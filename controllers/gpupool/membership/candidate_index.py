@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CandidateIndex:
-    """The candidates of all pools, as the nodes were last seen."""
+    """The candidates of all pools, as the nodes were last seen; one for a process, used from its event loop only."""
 
     __slots__ = ("_by_node", "_by_pool", "_fits", "_listed", "complete")
 

@@ -8,9 +8,9 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.preparation.phases import PHASES
 from controllers.runtime.plan import EmitEvent
-from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster, device_name
+from tests.bootstrap.world import COMPONENTS, DEVICE, LIMITS, NODE, Cluster, device_name
 from tests.kit import conditions
 from tests.kit.objects import condition
 
@@ -54,7 +54,7 @@ def test_a_node_is_prepared_step_by_step(cluster: Cluster) -> None:
     assert cluster.condition("ReadyForPooling") == ("True", "Ready")
     assert [cluster.condition(kind)[0] for kind in KINDS] == ["False", "False", "False", "False", "True"]
     assert cluster.plan().actions == ()
-    assert cluster.plan().requeue_after is None
+    assert cluster.plan().requeue_after == LIMITS.missing_after, "the exporter has to answer by then"
 
 
 def test_the_facts_are_the_agents_and_the_pods(ready: Cluster) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
@@ -17,7 +16,7 @@ from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.disruption_budget import DisruptionBudget
+    from controllers.bootstrap.readiness.disruption_budget import DisruptionBudget
     from controllers.bootstrap.world import World
     from controllers.runtime.plan import Plan
 
@@ -275,10 +274,6 @@ def renew(cluster: Cluster, world: World) -> None:
         getattr(world, name).replace(list(getattr(cluster.view(), name)), 1)
 
 
-def gauge(kind: str, group: str) -> float | None:
-    return REGISTRY.get_sample_value("gpu_fuse_held", {"kind": kind, "group": group})
-
-
 def test_of_two_nodes_that_are_asked_for_before_any_write_is_seen_one_goes(fleet: Cluster) -> None:
     mute(fleet, FIRST, SECOND)
     world = fleet.view()
@@ -286,7 +281,7 @@ def test_of_two_nodes_that_are_asked_for_before_any_write_is_seen_one_goes(fleet
 
     assert ask(fleet, budget, world, FIRST) == ""
     assert "20 %" in ask(fleet, budget, world, SECOND)
-    assert gauge("node", "nodes") == 1
+    assert budget.held == 1
     assert ask(fleet, budget, world, FIRST) == ""  # asked again, it stays let go
 
 
@@ -317,7 +312,7 @@ def test_a_node_that_does_not_want_to_go_any_more_makes_room(fleet: Cluster) -> 
 
     assert ask(fleet, budget, world, FIRST) == ""
     assert ask(fleet, budget, world, SECOND) == ""
-    assert gauge("node", "nodes") == 0
+    assert budget.held == 0
 
 
 def test_a_node_that_is_deleted_makes_room(fleet: Cluster) -> None:

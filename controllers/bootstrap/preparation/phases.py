@@ -3,7 +3,7 @@
 A component's gate is a label of the node. It opens when everything before it is ready there,
 and stays open: a driver's validator that restarts must not tear the toolkit from under
 running pods. It closes only with the node (not managed, no cards), with the component's setting, or while a card
-that it holds is to be reset (see `mig`).
+that it holds is to be reset (see `mig_work`).
 """
 
 from __future__ import annotations

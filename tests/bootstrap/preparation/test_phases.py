@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controllers.api.component import Component
 from controllers.api.names import DISCOVER_DAEMONSET
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap.phases import PHASES, Progress, enabled, progress
+from controllers.bootstrap.preparation.phases import PHASES, Progress, enabled, progress
 from controllers.components.build import daemonsets, object_name
 
 ALL = [phase.name for phase in PHASES]

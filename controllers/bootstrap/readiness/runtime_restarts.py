@@ -3,7 +3,7 @@
 A node asks by its state AwaitingTurn, and keeps its turn until it says that all is well (Ready) or that the module does
 nothing there (ByHand). Any other state, and silence, may be of a runtime that did not come back: what fails everywhere
 fails on a few nodes, and waits there for a person. In memory are only those whose status is not in the caches yet. Used
-from one event loop.
+from one event loop. Pure.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from controllers.api.runtime_state import AWAITING_TURN, REVERTED, SETTLED
 from controllers.bootstrap.readiness.runtime import runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from controllers.api.gpunodeinventory import ContainerRuntime
+    from controllers.api.gpunodeinventory import ContainerRuntime, GPUNodeInventory
     from controllers.bootstrap.readiness.assess import Assessment
-    from controllers.bootstrap.world import World
 
 
 class RuntimeRestarts:
     """The turns of all nodes."""
 
-    def __init__(self, world: World, most: Callable[[], int]) -> None:
-        """`most` tells how many nodes may have their turn at once."""
-        self._world, self._most = world, most
+    def __init__(self, inventories: Iterable[GPUNodeInventory], most: Callable[[], int]) -> None:
+        """`inventories`: of all nodes, as the caches have them now; `most`: how many may have their turn at once."""
+        self._inventories, self._most = inventories, most
         self._allowed: set[str] = set()
 
     def admit(self, node: str, found: Assessment | None) -> ContainerRuntime | None:
@@ -46,7 +45,7 @@ class RuntimeRestarts:
         return told
 
     def _is_room(self, node: str) -> bool:
-        taken = {one.name for one in self._world.inventories if _takes(one.status.runtime)} | self._allowed
+        taken = {one.name for one in self._inventories if _takes(one.status.runtime)} | self._allowed
         return len(taken - {node}) < self._most()
 
 

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.bootstrap.health.node import NodeHealth
-from controllers.bootstrap.readiness import plan
-from controllers.bootstrap.readiness.assess import assess
+from controllers.bootstrap.readiness.node_pass import pass_over_node
+from controllers.bootstrap.telemetry_records import Heartbeat, NodeTelemetry
 from controllers.domain.disruption_budget import limit
 from tests.bootstrap.world import LIMITS, Cluster
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.disruption_budget import DisruptionBudget
+    from controllers.bootstrap.readiness.disruption_budget import DisruptionBudget
     from controllers.bootstrap.world import World
 
 NODES = [f"worker-{number}" for number in range(6)]
@@ -64,11 +63,12 @@ class Process:
 
     def plan(self, node: str) -> None:
         cluster, now = self.cluster, self.cluster.now
-        seen = self.world.node(node)
-        found = assess(seen, NodeHealth(cluster.answers[node], now), cluster.settings, now)
-        made = plan.plan(seen, found, self.budget.admit(node, found, now), LIMITS, now)
+        seen = self.world.node(node, NodeTelemetry(Heartbeat(now, cluster.answers[node])))
+        made = pass_over_node(
+            *(seen, LIMITS, cluster.settings, now), budget=self.budget, restarts=cluster.restarts(self.world)
+        )
         with suppress(ConflictError):  # it is planned anew
-            cluster.execute(made.actions, names.MANAGER_BOOTSTRAP)
+            cluster.execute(made.plan.actions, names.MANAGER_BOOTSTRAP)
 
     def happen(self, what: str, node: str) -> None:
         match what:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.bootstrap.compatibility import ABOUT, Compatibility
+from controllers.bootstrap.metrics.compatibility import ABOUT, Compatibility
 from tests.bootstrap.world import NODE, Cluster
 
 

@@ -1,13 +1,18 @@
-"""What is known of one card's health between two scrapes, and the verdict that was given on it. Pure."""
+"""What is known of nodes' exporters and of cards' health between two scrapes, as records. Pure.
+
+The monitor keeps them, views show them, and `health` folds samples into them and gives the verdicts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.conditions import Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.api.gpudevice import Fault, FaultEnd
 
 CRITICAL_XID: Final = "CriticalXid"
@@ -77,3 +82,41 @@ class CardVerdict:
     """Why the card is out of service."""
     end: FaultEnd | None = None
     """How the last fault ended, while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardTelemetry:
+    """One card, as views show it."""
+
+    state: CardHealthState
+    """What its samples showed."""
+    verdict: CardVerdict
+    """What was concluded last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What is known of one node's exporter."""
+
+    monitored_since: float
+    """When monitoring began, or the suspension was last seen; seconds since the epoch."""
+    ready: bool | None = None
+    """True ready, False missing, None not known yet."""
+    streak: int = 0
+    """Fresh scrapes in a row."""
+    last: float | None = None
+    """The last fresh scrape."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTelemetry:
+    """One node and its cards, as views show them; nothing is concluded here."""
+
+    heartbeat: Heartbeat | None = None
+    """How the exporter answers; None where it is not monitored."""
+    is_outage: bool = False
+    """Whether so many nodes are silent at once that the silence is taken to be ours."""
+    error: str = ""
+    """What was wrong with the last scrape, for people; empty when all was well."""
+    cards: Mapping[str, CardTelemetry] = field(default_factory=dict)
+    """By the names of the GPUDevices; a card without a sample and a verdict so far is not there."""

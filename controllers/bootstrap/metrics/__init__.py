@@ -1,0 +1,1 @@
+"""Prometheus metrics of nodes, counted from the caches when they are scraped."""

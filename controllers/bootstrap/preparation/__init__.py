@@ -1,0 +1,1 @@
+"""What the preparation of a node is made of: components in their order, MIG work, and validations. Pure."""
