@@ -247,6 +247,20 @@ def test_another_card_is_noticed_across_a_reboot_that_reports_before_the_driver(
     assert known.device()["metadata"]["uid"] != uid
 
 
+def test_what_was_said_of_a_card_without_a_uuid_is_not_taken_for_the_one_that_has_one() -> None:
+    cluster = Cluster()
+    cluster.node()
+    cluster.report([{**reported(0), "uuid": "GPU is lost"}])
+    cluster.settle()
+    cluster.report([{**reported(0), "memory_mib": ""}])
+
+    assert cluster.settle() == 1
+    assert "memoryMiB" not in cluster.device()["status"]["hardware"]
+    incomplete = find(cluster.device(), "InventoryIncomplete")
+    assert incomplete is not None
+    assert (incomplete["status"], "lacks memory_mib" in incomplete["message"]) == ("True", True)
+
+
 def test_a_card_that_a_fresh_report_does_not_name_goes(known: Cluster) -> None:
     known.report([reported(1)])
     made = known.step()

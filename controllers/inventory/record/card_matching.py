@@ -113,9 +113,14 @@ def _replaced_by(device: GPUDevice, now: Hardware | None) -> str:
 
 
 def _with_last_known(old: Hardware | None, now: Hardware | None) -> Hardware | None:
-    """The hardware as reported, and for what the report does not tell, as last known."""
+    """The hardware as reported, and for what the report does not tell, as last known of the card.
+
+    What was said of a card whose uuid nobody knew may have been said of another one: once a uuid is known it is dropped.
+    """
     if old is None or now is None:
         return now or old
+    if now.uuid is not None and old.uuid is None:
+        return now
     # A driver that told of MIG has been asked for links too: none means that there are none. The compute capability
     # says nothing here: a label of GFD may tell it.
     keys = [key for key in REMEMBERED if key != "nvlink" or now.mig is None]
