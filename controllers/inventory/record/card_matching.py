@@ -115,7 +115,7 @@ def _replaced_by(device: GPUDevice, now: Hardware | None) -> str:
 def _with_last_known(old: Hardware | None, now: Hardware | None) -> Hardware | None:
     """The hardware as reported, and for what the report does not tell, as last known of the card.
 
-    What was said of a card whose uuid nobody knew may have been said of another one: once a uuid is known it is dropped.
+    What was said of a card whose uuid nobody knew may be about another one: it is dropped once a uuid is known.
     """
     if old is None or now is None:
         return now or old
