@@ -15,7 +15,7 @@ from controllers.explain.records import Unreadable
 from controllers.explain.until import pause_end
 from kubectl_gpu import driver_waiting
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.finding import sure
+from kubectl_gpu.finding import get_or_fail
 from kubectl_gpu.terminal import print_lines, warn
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def retry(cluster: Cluster, args: argparse.Namespace, given: Sequence[str]
             "Which node? kubectl gpu driver retry <node>; kubectl gpu driver <name> lists those that failed."
         )
     for name in given:
-        node: Node = await sure(cluster, resources.NODE, Node, name, "node")
+        node: Node = await get_or_fail(cluster, resources.NODE, Node, name, "node")
         await _mark(cluster, args, node, names.DRIVER_RETRY, "true")
         _report(args, f"Node {name} is tried again")
     return OK
@@ -71,7 +71,7 @@ async def hand_over(cluster: Cluster, args: argparse.Namespace, given: Sequence[
     """Ask for nodes without pods that use cards and without the module's clients of the driver; or give them back."""
     if not given:
         raise UsageError("Which node? kubectl gpu driver hand-over <node> --wait; with --back it is given back.")
-    nodes: list[Node] = [await sure(cluster, resources.NODE, Node, name, "node") for name in given]
+    nodes: list[Node] = [await get_or_fail(cluster, resources.NODE, Node, name, "node") for name in given]
     if not args.back:
         await _tell_of_strangers(cluster, nodes)
     for node in nodes:
@@ -105,8 +105,8 @@ async def _meant(cluster: Cluster, args: argparse.Namespace, given: Sequence[str
     """The drivers and nodes that are named."""
     if not given and not args.node:
         raise UsageError(f"What? kubectl gpu driver {action} <driver>, or --node <node>.")
-    drivers = [await sure(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver") for name in given]
-    return [*drivers, *[await sure(cluster, resources.NODE, Node, name, "node") for name in args.node or ()]]
+    drivers = [await get_or_fail(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver") for name in given]
+    return [*drivers, *[await get_or_fail(cluster, resources.NODE, Node, name, "node") for name in args.node or ()]]
 
 
 async def _mark(cluster: Cluster, args: argparse.Namespace, obj: Marked, key: str, value: str | None) -> None:

@@ -11,7 +11,7 @@ from controllers.api.conditions import find, is_true
 from controllers.api.gpudriver import GPUDriver
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.explain.words import counted
-from kubectl_gpu.finding import sure
+from kubectl_gpu.finding import get_or_fail
 from kubectl_gpu.terminal import Progress, warn
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ async def until_handed_over(cluster: Cluster, given: Sequence[str], patience: fl
     goal = "given back" if back else "handed over"
     while True:
         for name in list(left):
-            seen: GPUNodeInventory = await sure(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "GPU node")
+            seen: GPUNodeInventory = await get_or_fail(
+                cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "GPU node"
+            )
             work = seen.status.driver_work
             if (work is None or work.hand_over is None) if back else (work is not None and work.phase == "HandedOver"):
                 left.remove(name)
@@ -57,7 +59,7 @@ async def until_everywhere(cluster: Cluster, name: str, patience: float | None) 
     """Look until all nodes of a driver are as asked for, or something speaks against it. `patience` as above."""
     progress, deadline = Progress(), _deadline(patience)
     while True:
-        found: GPUDriver = await sure(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver")
+        found: GPUDriver = await get_or_fail(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver")
         is_known = found.status.observed_generation == found.metadata.generation
         if is_known and is_true(found.status.conditions, "Ready"):
             progress.clear()

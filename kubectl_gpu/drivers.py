@@ -15,7 +15,7 @@ from controllers.explain.faults import UsageError
 from controllers.explain.records import Unreadable
 from kubectl_gpu import driver_marks, driver_waiting, output
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.finding import sure
+from kubectl_gpu.finding import get_or_fail
 from kubectl_gpu.listing import show
 from kubectl_gpu.live import live
 from kubectl_gpu.terminal import is_ascii, paint, print_lines, warn
@@ -127,7 +127,7 @@ async def _all(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 async def _one(cluster: Cluster, args: argparse.Namespace, name: str, works: Works) -> int:
-    found: GPUDriver = await sure(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver")
+    found: GPUDriver = await get_or_fail(cluster, resources.GPUDRIVER, GPUDriver, name, "GPUDriver")
     read = await works.of(found)
     unread, of_nodes = ((read.reason,), {}) if isinstance(read, Unreadable) else ((), read)
     nodes, now = driver_of.placed(found, of_nodes), time.time()

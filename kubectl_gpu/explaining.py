@@ -151,12 +151,12 @@ async def _card(cluster: Cluster, name: str) -> Explanation:
 
 
 async def _node(cluster: Cluster, name: str) -> Explanation:
-    found = await finding.sure(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "node with cards")
+    found = await finding.get_or_fail(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "node with cards")
     return node.explained(node.NodeSeen(found))
 
 
 async def _pool(cluster: Cluster, name: str) -> Explanation:
-    found = await finding.sure(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
+    found = await finding.get_or_fail(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
     cards = await attempt(cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.poolRef.name": name}))
     devices = cards if isinstance(cards, Unreadable) else tuple(each.obj for each in cards)
     return pool.explained(pool.PoolSeen(found, devices))

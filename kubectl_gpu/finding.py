@@ -24,7 +24,7 @@ async def card(cluster: Cluster, given: str) -> GPUDevice:
         return choice.find(given, [each.obj for each in await cluster.list(resources.GPUDEVICE, GPUDevice)])
 
 
-async def sure(
+async def get_or_fail(
     cluster: Cluster,
     resource: resources.Resource,
     cls: type[Any],

@@ -14,7 +14,7 @@ from controllers.explain.faults import UsageError
 from controllers.explain.words import meant
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, Found, attempt
-from kubectl_gpu.finding import sure
+from kubectl_gpu.finding import get_or_fail
 from kubectl_gpu.terminal import warn
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
     for name, resource, cls, noun in kinds:
         if name is not None:
             # Who may not read it is told nothing of it: that no card matches is the answer all the same.
-            await attempt(sure(cluster, resource, cls, name, noun))
+            await attempt(get_or_fail(cluster, resource, cls, name, noun))
 
 
 def named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Found[Any]]:

@@ -25,7 +25,7 @@ from controllers.explain.records import SeenPod, Unreadable
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.finding import maybe, sure
+from kubectl_gpu.finding import get_or_fail, maybe
 from kubectl_gpu.terminal import warn
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ async def _gone(cluster: Cluster, name: str) -> GPUPool:
     """A pool that is not there, for which pods wait all the same."""
     pods = await attempt(_pods(cluster, names.LABEL_POOL))
     if isinstance(pods, Unreadable) or not any(is_queued(pod) and pool_of(pod) == name for pod in pods):
-        await sure(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
+        await get_or_fail(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
     return GPUPool(metadata=ObjectMeta(name=name, deletion_timestamp="gone"))
 
 

@@ -11,7 +11,7 @@ from controllers.explain.queue_table import pool_of
 from controllers.explain.records import SeenPod
 from controllers.runtime.errors import Conflict, NotFound
 from kubectl_gpu import output
-from kubectl_gpu.finding import sure
+from kubectl_gpu.finding import get_or_fail
 from kubectl_gpu.terminal import print_lines, warn
 
 if TYPE_CHECKING:
@@ -62,5 +62,7 @@ async def _pod(cluster: Cluster, name: str) -> Found[SeenPod]:
     try:
         return await cluster.get(resources.POD, SeenPod, name, cluster.namespace)
     except NotFound:
-        await sure(cluster, resources.POD, SeenPod, name, "pod", namespace=cluster.namespace)  # says it with a guess
+        await get_or_fail(
+            cluster, resources.POD, SeenPod, name, "pod", namespace=cluster.namespace
+        )  # says it with a guess
         raise

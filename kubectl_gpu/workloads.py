@@ -22,7 +22,7 @@ from controllers.explain.records import (
     Workload,
 )
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.finding import maybe, sure
+from kubectl_gpu.finding import get_or_fail, maybe
 from kubectl_gpu.queueing import attempt_queue
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ KINDS = {
 
 async def explained(cluster: Cluster, kind: str, name: str) -> Explanation:
     """Whether it has its pods, and why not; raises UsageError where it is not there."""
-    found = await sure(cluster, KINDS[kind], Workload, name, kind, namespace=cluster.namespace)
+    found = await get_or_fail(cluster, KINDS[kind], Workload, name, kind, namespace=cluster.namespace)
     return workload.explained(await _observe_workload(cluster, kind, found))
 
 

@@ -53,7 +53,7 @@ MAKERS = frozenset(
         "Finding",
         "LastDriverWork",
         "MpsDaemon",
-        "Place",
+        "NodeProgress",
         "begin",
         "check_word",
         "event",

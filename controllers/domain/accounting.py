@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.allocation import slots_under, suffixes
-from controllers.domain.issuing import gives, issuable
+from controllers.domain.issuing import accepts_new_pods, issuable
 from controllers.domain.lifecycle import live
 from controllers.domain.named_devices import named_devices
 from controllers.domain.request import suffix_for, units_of, whole
@@ -62,7 +62,7 @@ def account(
         overflow += cut
         if lacking > cut:
             overflow += _place(pod, lacking - cut, cards, sizes, used)
-    given = node is not None and gives(node) and keeps_off(node, tolerated) is None
+    given = node is not None and accepts_new_pods(node) and keeps_off(node, tolerated) is None
     reserved = _promised(cards, placed, profile, now)
     return NodeSlots(
         node_name,

@@ -72,6 +72,6 @@ def offer_of(device: GPUDevice) -> Offer | None:
     return device.status.offer or formerly.offer(device.status)
 
 
-def gives(node: Node | None) -> bool:
+def accepts_new_pods(node: Node | None) -> bool:
     """Whether a node gives its cards to anybody new."""
     return node is not None and node.ready and not node.spec.unschedulable

@@ -172,7 +172,7 @@ def locality(options: Iterable[tuple[CardLocation, int]]) -> Locality:
     return most["bond"], most["clique"], most["link"], most["root"], most["numa"]
 
 
-def lacks(found: Locality, units: int) -> Apart:
+def locality_rank(found: Locality, units: int) -> Apart:
     """For each level, the nearest first, whether no group has so many slots, of a `locality`: smaller is nearer.
 
     The first level decides; among nodes that are equal in it the next one does, such as the NUMA node where all cards

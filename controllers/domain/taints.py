@@ -36,7 +36,9 @@ def wanted(pool: GPUPool) -> tuple[Taint, ...]:
     return tuple(taint for taint in pool.spec.scheduling.taints if not taint.key.startswith(KUBERNETES))
 
 
-def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Collection[str]]) -> tuple[GPUPool, ...]:
+def pools_sharing_nodes(
+    pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Collection[str]]
+) -> tuple[GPUPool, ...]:
     """Of the pools that want taints those that share a node with a pool, oldest first.
 
     `nodes_of` tells the nodes on which a pool has cards.
@@ -60,7 +62,7 @@ def tolerated(
     """
     wanting = tuple(tainting)
     nodes = filter(None, map(node, nodes_of(pool.name))) if wanting else ()
-    return tolerations(pool, beside(pool.name, wanting, nodes_of), nodes)
+    return tolerations(pool, pools_sharing_nodes(pool.name, wanting, nodes_of), nodes)
 
 
 def tolerations(

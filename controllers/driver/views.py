@@ -34,8 +34,8 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
-    """What the node may begin now, with regard to all others; cut under the lock under which slots are taken."""
+class StartPermits:
+    """What the node may begin now, with regard to all others; cut under the lock under which permits are taken."""
 
     preflight: bool = True
     """Whether another node may be looked at."""
@@ -107,7 +107,7 @@ class ObservedNode:
     """Why a node that is out of service with the driver that it had is given back, for people; None: it goes on."""
     objects: Objects = field(default_factory=Objects)
     """For `target`."""
-    slots: Slots = field(default_factory=Slots)
+    permits: StartPermits = field(default_factory=StartPermits)
     stratum: str = ""
     """The node's kind; empty where no driver is to be installed."""
     is_asked_again: bool = False

@@ -9,7 +9,7 @@ from controllers.domain.request import asked_of
 from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
-from controllers.domain.verdict.records import Kept
+from controllers.domain.verdict.records import ReservedForOthers
 from controllers.domain.verdict.summary import summarize
 from controllers.explain.records import SeenPod, Unreadable
 
@@ -82,7 +82,7 @@ def node_verdicts(
     return tuple(found)
 
 
-def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
+def kept_before(queue: Queue, pod: TenantPod) -> dict[str, ReservedForOthers]:
     """What of the nodes' free slots goes to others before the pod, by node.
 
     Of a pod with no place in the queue, which comes before it, nothing is kept for others.
@@ -90,16 +90,16 @@ def kept_before(queue: Queue, pod: TenantPod) -> dict[str, Kept]:
     own = queue.of(pod.key)
     if own is None or not is_queued(pod):
         return {}
-    found = {node: Kept(slots) for node, slots in queue.before.get(own.profile, {}).items()}
+    found = {node: ReservedForOthers(slots) for node, slots in queue.before.get(own.profile, {}).items()}
     for each in queue.waiters:
         if each.position is None or each.node is None or each.key == pod.key or each.profile != own.profile:
             continue
         if own.position is not None and each.position >= own.position:
             continue
         for node in each.node.split(", "):
-            has = found.get(node, Kept(0, each.position))
+            has = found.get(node, ReservedForOthers(0, each.position))
             more = each.units - queue.reserved.get(each.key, {}).get(node, 0)  # those are free to nobody as it is
-            found[node] = Kept(ALL if each.node_use == "kept" else has.slots + max(0, more), has.position)
+            found[node] = ReservedForOthers(ALL if each.node_use == "kept" else has.slots + max(0, more), has.position)
     return found
 
 

@@ -15,7 +15,7 @@ from controllers.api.conditions import NUMBERS, UNASSIGNED_DEVICE, find
 from controllers.api.gpupool import UNIT_OF_MODE
 from controllers.domain.allocation import applied, suffixes
 from controllers.domain.clock import seconds
-from controllers.domain.issuing import gives, issuable
+from controllers.domain.issuing import accepts_new_pods, issuable
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 
@@ -96,7 +96,7 @@ class StatusCollector(Collector):
             ref, node = device.status.pool_ref, device.status.node_name or ""
             if ref is None or (layout := layouts.get(ref.name)) is None:
                 continue
-            if issuable(device, ref.name) and gives(self._world.nodes.get(node)):
+            if issuable(device, ref.name) and accepts_new_pods(self._world.nodes.get(node)):
                 slots[ref.name, node] += slots_of(device, layout)
         gauge = GaugeMetricFamily(
             "gpupool_node_slots_issuable",

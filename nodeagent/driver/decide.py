@@ -56,7 +56,7 @@ class Found:
     """The digest of the driver that served last."""
 
 
-def stays(wanted: Wanted, found: Found) -> bool:
+def modules_can_stay(wanted: Wanted, found: Found) -> bool:
     """Whether the modules that are loaded are the wanted ones, all of them, and are left as they are.
 
     NVIDIA's program that compiles keeps them if it noted this digest. Otherwise it would unload them; the script around

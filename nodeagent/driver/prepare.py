@@ -14,7 +14,7 @@ from controllers.domain.driver import files
 from controllers.domain.driver.holders import process_name
 from controllers.domain.wording import listed
 from nodeagent.driver import looking
-from nodeagent.driver.decide import Found, Wanted, held, refused, stays
+from nodeagent.driver.decide import Found, Wanted, held, modules_can_stay, refused
 from nodeagent.driver.kernel import IN_USE, lock
 from nodeagent.host import hostfiles, modules, openfiles, sysfs, system
 from nodeagent.host.modules import GOING
@@ -107,7 +107,7 @@ class Preparation:
         if version := looking.host_driver(self._where, kernel):
             told = f"the host has driver {version} of its own, which is not unloaded"
             raise Refusal(refused("HostDriver", f"{told}; remove its packages, or leave the node to it"))
-        if stays(self._wanted, self._found()):
+        if modules_can_stay(self._wanted, self._found()):
             return Prepared(result="FastPath")
         self._unload()
         self._unmount()
@@ -161,7 +161,7 @@ class Preparation:
                 raise Refusal(refused("OldDriverStuck", f"{told}; reboot the node")) from None
 
     def _await_gone(self, name: str) -> None:
-        """A module that is on its way out, and does not get there, stays until the node starts anew."""
+        """A module that is on its way out, and does not get there, modules_can_stay until the node starts anew."""
         until = self._clock.now() + GOING_SECONDS
         while modules.read(self._where.sys, name) is not None:
             if self._clock.now() >= until:

@@ -219,9 +219,8 @@ class Work:
         for address, (_, layout) in goals.items():
             found = _layout(now, address)
             if address not in errors and found != layout:
-                errors[address] = (
-                    f"NotAsWanted: card {address} is {plan.words(found)}, and was to be {plan.words(layout)}"
-                )
+                is_now, wanted = plan.format_layout(found), plan.format_layout(layout)
+                errors[address] = f"NotAsWanted: card {address} is {is_now}, and was to be {wanted}"
         right = {address: goal for address, goal in goals.items() if address not in errors}
         if not right or (await self._tools.check(_document(right, now))).ok:
             return

@@ -13,7 +13,7 @@ from controllers.api import bounds, names
 from controllers.api.gpupool import GPUPool, Toleration
 from controllers.domain.node_fit import REPELLING
 from controllers.domain.node_marks import is_ours, taint_marks
-from controllers.domain.taints import beside, keeps_off, tolerations, wanted
+from controllers.domain.taints import keeps_off, pools_sharing_nodes, tolerations, wanted
 from tests.kit import objects
 
 GPU = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
@@ -46,7 +46,7 @@ def test_of_a_neighbour_what_it_puts_on_nodes_is_tolerated_and_not_what_it_toler
 def test_neighbours_are_those_with_cards_on_the_same_node_the_oldest_first() -> None:
     homes = {"a": {"n1", "n2"}, "b": {"n2", "n3"}, "c": {"n3"}, "d": {"n1"}, "e": set[str]()}
     pools = [pool("b", GPU, created=3), pool("c", GPU), pool("d", GPU, created=2), pool("e", GPU), pool("a", GPU)]
-    found = beside("a", pools, homes.__getitem__)
+    found = pools_sharing_nodes("a", pools, homes.__getitem__)
     assert [one.name for one in found] == ["d", "b"]
 
 

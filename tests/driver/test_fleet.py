@@ -1,4 +1,4 @@
-"""Many nodes: slots, the first node of a kind, bad revisions, and what becomes of nodes when GPUDrivers change."""
+"""Many nodes: permits, the first node of a kind, bad revisions, and what becomes of nodes when GPUDrivers change."""
 
 from __future__ import annotations
 

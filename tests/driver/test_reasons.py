@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api.driver_work import LastDriverWork
 from controllers.driver.drivers import conditions
-from controllers.driver.drivers.places import place_of
+from controllers.driver.drivers.progress import progress_of
 from controllers.driver.views import Evidence, ObservedDriver, Results
 from tests.driver.world import Cluster
 
@@ -54,7 +54,7 @@ def test_a_node_whose_last_work_failed_says_why(made: Cluster) -> None:
     (member,) = seen.members
     at = seen.driver.status.revisions[0].since
     last = LastDriverWork(driver="main", revision=seen.revision, at=at, took=1, result="Failed", reason="ModuleLoad")
-    place = place_of(replace(member, last=last), seen)
+    node = progress_of(replace(member, last=last), seen)
 
-    assert place is not None
-    assert (place.word, place.reason) == ("Failed", "ModuleLoad")
+    assert node is not None
+    assert (node.phase, node.reason) == ("Failed", "ModuleLoad")

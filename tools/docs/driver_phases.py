@@ -53,7 +53,7 @@ def phases() -> str:
         "|---|---|---|---|---|---|",
     ]
     for phase, state in STATES.items():
-        cells = (f"`{phase}`", _limit(phase, state), _then(state), "–" if state.let_go else "yes", state.slot or "–")
+        cells = (f"`{phase}`", _limit(phase, state), _then(state), "–" if state.let_go else "yes", state.permit or "–")
         lines.append(f"| {' | '.join(cells)} | {ENDS[phase]} |")
     return "\n".join(lines)
 

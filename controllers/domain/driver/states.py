@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from controllers.api.driver_work import Phase
     from controllers.api.reasons.typed import Reason
 
-Slot = Literal["preflight", "install"]
-"""What only so many nodes do at once: to be looked at, or to get a driver. A node in that phase has the slot."""
+StartPermit = Literal["preflight", "install"]
+"""What only so many nodes do at once: to be looked at, or to get a driver. A node in that phase has the permit."""
 Fault = Literal["revision", "node"]
 """Whose fault a failure is: the revision's, on every node of its kind, or the node's alone."""
 
@@ -46,19 +46,19 @@ class State:
     let_go: bool = True
     """Whether the node can be let go at once, as nothing has been done to it: where its GPUDriver is deleted, has
     another target now, or the module is disabled. Else the phase is finished first."""
-    slot: Slot | None = None
-    """The slot that a node in this phase has."""
+    permit: StartPermit | None = None
+    """The permit that a node in this phase has."""
 
 
 STATES: Final[dict[Phase, State]] = {
-    "Preflight": State(15 * MINUTE, "Blocked", "PreflightTimeout", slot="preflight"),
+    "Preflight": State(15 * MINUTE, "Blocked", "PreflightTimeout", permit="preflight"),
     "Blocked": State(None),
     "Queued": State(None),
     "Withdrawing": State(5 * MINUTE, "Deferred", "CardsNotWithdrawn"),
     "Draining": State(None, "Deferred", "PodsRemain"),
     "Clearing": State(5 * MINUTE, "Deferred", "DevicesHeld"),
     "Removing": State(10 * MINUTE, "Failed", "OldDriverStuck", let_go=False),
-    "Installing": State(30 * MINUTE, "Failed", "InstallTimeout", let_go=False, slot="install"),
+    "Installing": State(30 * MINUTE, "Failed", "InstallTimeout", let_go=False, permit="install"),
     "Validating": State(15 * MINUTE, "Failed", "ValidationTimeout", let_go=False),
     "Relayout": State(10 * MINUTE, "Returning"),
     "Returning": State(5 * MINUTE, "Soaking"),

@@ -64,7 +64,7 @@ def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapp
     return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
 
 
-def less(capacity: NodeCapacity, shares: Collection[Share]) -> NodeCapacity:
+def subtract_shares(capacity: NodeCapacity, shares: Collection[Share]) -> NodeCapacity:
     """A node less what is given of its cards."""
     given = {share.device.name: share.slots for share in shares}
     left = tuple(

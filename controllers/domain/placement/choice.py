@@ -102,7 +102,7 @@ def _rank(
     """The order of candidates: smaller is better."""
     if policy.strategy == "BinPack":
         return lambda item: (
-            near.lacks(item[1].locality, units),
+            near.locality_rank(item[1].locality, units),
             item[1].free,
             -item[1].taken,
             _tie_break(seed, item[0].name),
@@ -121,7 +121,7 @@ def _rank(
         domain = node.metadata.labels.get(policy.topology_key, "")
         return (
             shares[domain],
-            near.lacks(capacity.locality, units),
+            near.locality_rank(capacity.locality, units),
             capacity.taken / capacity.total,
             _tie_break(seed, node.name),
         )

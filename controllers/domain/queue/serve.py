@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.domain.clock import begun
 from controllers.domain.node_fit import node_fits
-from controllers.domain.placement.capacity import less
+from controllers.domain.placement.capacity import subtract_shares
 from controllers.domain.placement.choice import place
 from controllers.domain.request import PoolRequest
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
     from controllers.domain.queue.policy import QueuePolicy
-    from controllers.domain.queue.supply import Coming
+    from controllers.domain.queue.supply import AwaitedSlots
 
 Outcome = Literal["Waiting", "OverLimit", "NoNodeFits"]
 WORK_MAX: Final = 250_000
@@ -74,7 +74,7 @@ class Walk:
         placement: PlacementPolicy,
         now: float,
         *,
-        coming: Mapping[str, Coming] = MappingProxyType({}),
+        coming: Mapping[str, AwaitedSlots] = MappingProxyType({}),
     ) -> None:
         """Prepare; `now` in epoch seconds; `coming`: slots that are about to be free, by node."""
         self._pool, self._policy, self._placement, self._now = pool, policy, placement, now
@@ -169,7 +169,7 @@ class Walk:
         if found is None:
             self._hopeless.add((member.units, member.constraints))
         else:
-            self._set(less(self._capacities[found.node], found.shares))
+            self._set(subtract_shares(self._capacities[found.node], found.shares))
         return found
 
     def _keep(self, entry: Entry, able: _Nodes) -> tuple[str, ...]:

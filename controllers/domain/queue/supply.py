@@ -13,7 +13,7 @@ from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
 from controllers.domain.accounting import account
 from controllers.domain.allocation import applied, is_applied
-from controllers.domain.issuing import gives, issuable
+from controllers.domain.issuing import accepts_new_pods, issuable
 from controllers.domain.lifecycle import live
 from controllers.domain.near import NOTHING_FREE
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
@@ -33,7 +33,7 @@ COMING: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class AwaitedSlots:
     """Slots of a node that are about to be free."""
 
     slots: int
@@ -151,7 +151,7 @@ def capacities(
 
 def slots_coming(
     seen: PoolObjects, came_free_at: Mapping[str, float], now: float, profile: str | None = None
-) -> dict[str, Coming]:
+) -> dict[str, AwaitedSlots]:
     """By node, slots of pods that have ended and of which kubelet has yet to say that it has them back.
 
     `came_free_at`: by node, when a card of it came free, in epoch seconds: what has not followed soon does not count.
@@ -165,7 +165,7 @@ def slots_coming(
         if (name := device.status.node_name or "") in until and issuable(device, seen.pool.name):
             gone = (each for each in device.status.allocations if each.pod_uid not in running)
             found[name] += sum(each.slots for each in gone if is_of(profile, each.profile))
-    return {name: Coming(slots, until[name]) for name, slots in found.items() if slots}
+    return {name: AwaitedSlots(slots, until[name]) for name, slots in found.items() if slots}
 
 
 def reserved_of(device: GPUDevice, profile: str | None) -> int:
@@ -180,6 +180,6 @@ def suffices(seen: PoolObjects, member: Member, reserved: Iterable[tuple[GPUDevi
     return (
         sum(each.slots for _, each in found) >= member.units
         and len(nodes) == 1
-        and all(gives(seen.nodes.get(node)) for node in nodes)
+        and all(accepts_new_pods(seen.nodes.get(node)) for node in nodes)
         and all(issuable(device, seen.pool.name) for device, _ in found)
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.domain.queue.supply import PoolObjects
     from controllers.domain.slots import NodeSlots
-    from controllers.domain.verdict.records import Kept, NodeVerdict
+    from controllers.domain.verdict.records import NodeVerdict, ReservedForOthers
 
 
 def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> Asked:
@@ -35,7 +35,7 @@ def asked_by(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...]) -> As
 
 def cards_of(
     seen: PoolObjects,
-    kept: Mapping[str, Kept],
+    kept: Mapping[str, ReservedForOthers],
     now: float,
     slots: Mapping[str, NodeSlots] | None = None,
     profile: str | None = None,

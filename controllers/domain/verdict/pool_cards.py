@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
-from controllers.domain.issuing import gives, withheld
+from controllers.domain.issuing import accepts_new_pods, withheld
 from controllers.domain.slots import is_of
 from controllers.domain.taints import keeps_off, spelled_taint
 from controllers.domain.verdict.nodes import CORDONED
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import Toleration
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
-    from controllers.domain.verdict.records import CardReason, Kept
+    from controllers.domain.verdict.records import CardReason, ReservedForOthers
 
 
 class CardState(NamedTuple):
@@ -46,7 +46,7 @@ class NodeCards:
     free: int = 0
     """Slots that newcomers could get if nobody were before them."""
     total: int = 0
-    kept: Kept | None = None
+    kept: ReservedForOthers | None = None
     """What of the free ones others get first."""
     refuses: str = ""
     """Why the node takes no pod of the pool at all, in words."""
@@ -69,7 +69,7 @@ def pool_cards(
     slots: Mapping[str, NodeSlots],
     *,
     tolerated: Collection[Toleration],
-    kept: Mapping[str, Kept],
+    kept: Mapping[str, ReservedForOthers],
     profile: str | None = None,
 ) -> dict[str, NodeCards]:
     """The cards by node, both by name.
@@ -105,7 +105,7 @@ def _name(device: GPUDevice) -> str:
 
 def refusal(pool: str, node: Node, tolerated: Collection[Toleration]) -> str:
     """Why a node that is there takes no pod of the pool, in words; empty where it does."""
-    if node.ready and not gives(node):
+    if node.ready and not accepts_new_pods(node):
         return CORDONED
     if (taint := keeps_off(node, tolerated)) is not None:
         return spelled_taint(taint)

@@ -89,7 +89,7 @@ class CardVerdict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReservedForOthers:
     """Free slots of a node that others get first."""
 
     slots: int

@@ -11,7 +11,7 @@ from controllers.api.conditions import Finding
 from controllers.domain.driver.choice import Blocked
 from controllers.domain.driver.overlaps import explain
 from controllers.domain.wording import listed
-from controllers.driver.drivers.places import BEHIND, BUSY, TROUBLE
+from controllers.driver.drivers.progress import BEHIND, BUSY, TROUBLE
 from controllers.driver.drivers.results import reason_of
 from controllers.driver.node.begin import contents_missing
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from controllers.api.reasons.typed import Reason
-    from controllers.driver.drivers.places import Place
+    from controllers.driver.drivers.progress import NodeProgress
     from controllers.driver.views import ObservedDriver
 
 READY: Final = "Ready"
@@ -64,22 +64,22 @@ class About:
     """A GPUDriver, and where its nodes are."""
 
     observed: ObservedDriver
-    places: tuple[Place, ...]
+    nodes: tuple[NodeProgress, ...]
 
 
-def findings(seen: ObservedDriver, places: tuple[Place, ...]) -> dict[str, Finding]:
+def findings(seen: ObservedDriver, nodes: tuple[NodeProgress, ...]) -> dict[str, Finding]:
     """Every condition by its type."""
-    return {kind: find(About(seen, places)) for kind, find in CONDITIONS.items()}
+    return {kind: find(About(seen, nodes)) for kind, find in CONDITIONS.items()}
 
 
 def _ready(about: About) -> Finding:
-    words: Counter[str] = Counter(place.word for place in about.places)
+    words: Counter[str] = Counter(node.phase for node in about.nodes)
     total = sum(words.values())
     if about.observed.driver.metadata.deletion_timestamp is not None:
         return Finding(False, "BeingDeleted", f"{_nodes(total)} still under way; what is loaded stays")
     if total == 0:
         return Finding(None, "NoNodes", "no node with cards is this driver's")
-    away = sum(place.is_away for place in about.places)
+    away = sum(node.is_away for node in about.nodes)
     served = words["Current"] - away + words["Host"] + words["OptedOut"]
     found: tuple[tuple[int, Reason, str], ...] = (
         (sum(words[word] for word in TROUBLE), "NodesFailed", "failed"),
@@ -96,10 +96,10 @@ def _ready(about: About) -> Finding:
 
 
 def _progressing(about: About) -> Finding:
-    working = [place for place in about.places if place.word in BUSY and not place.is_waiting]
-    waiting = [place for place in about.places if place.is_waiting]
+    working = [node for node in about.nodes if node.phase in BUSY and not node.is_waiting]
+    waiting = [node for node in about.nodes if node.is_waiting]
     if working:
-        counts = Counter(place.word for place in working)
+        counts = Counter(node.phase for node in working)
         said = ", ".join(f"{counts[word]} in {word}" for word in sorted(counts))
         return Finding(True, "NodesAtWork", f"{said}, {len(waiting)} waiting")
     if not waiting:
@@ -110,20 +110,20 @@ def _progressing(about: About) -> Finding:
 
 
 def _blocked(about: About) -> Finding:
-    return _blockers(about.places, ("Blocked",), "no node is kept from the driver")
+    return _blockers(about.nodes, ("Blocked",), "no node is kept from the driver")
 
 
 def _failed(about: About) -> Finding:
-    return _blockers(about.places, TROUBLE, "no node failed with the driver")
+    return _blockers(about.nodes, TROUBLE, "no node failed with the driver")
 
 
-def _blockers(places: Iterable[Place], words: Collection[str], none: str) -> Finding:
+def _blockers(nodes: Iterable[NodeProgress], words: Collection[str], none: str) -> Finding:
     """Nodes in a state of trouble: the most frequent reason, how many have each, and what one of each says."""
-    found = [place for place in places if place.word in words]
+    found = [node for node in nodes if node.phase in words]
     if not found:
         return Finding(False, "AsExpected", none)
     counted = _by_reason(found)
-    said = {place.reason: place.message for place in reversed(found) if place.reason is not None}
+    said = {node.reason: node.message for node in reversed(found) if node.reason is not None}
     most = max(counted, key=lambda reason: (counted[reason], reason), default=None)
     if most is None:
         return Finding(True, "PreflightFailed" if "Blocked" in words else "DriverPodFailed", f"{_nodes(len(found))}")
@@ -189,8 +189,8 @@ CONDITIONS: Final[dict[str, Callable[[About], Finding]]] = {
 }
 
 
-def _by_reason(places: Iterable[Place]) -> Counter[Reason]:
-    return Counter(place.reason for place in places if place.reason is not None)
+def _by_reason(nodes: Iterable[NodeProgress]) -> Counter[Reason]:
+    return Counter(node.reason for node in nodes if node.reason is not None)
 
 
 def _counted(counted: Counter[Reason]) -> str:

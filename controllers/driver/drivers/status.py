@@ -24,12 +24,12 @@ from controllers.domain.driver.states import TRYING
 from controllers.domain.driver.variant import revision_of
 from controllers.domain.driver.waves import wave_word
 from controllers.driver.drivers import conditions
-from controllers.driver.drivers.places import BEHIND, BUSY, TROUBLE, place_of, rank
+from controllers.driver.drivers.progress import BEHIND, BUSY, TROUBLE, progress_of, rank
 from controllers.driver.drivers.results import STRATA_MAX, remembered
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
-    from controllers.driver.drivers.places import Place
+    from controllers.driver.drivers.progress import NodeProgress
     from controllers.driver.views import ObservedDriver, Results
 
 VERSIONS_MAX = 32
@@ -39,9 +39,9 @@ WHY_MAX = 512
 def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) -> GPUDriverStatus:
     """The status as it should be. `resumed`: a person has a revision that is bad tried again."""
     driver, old = seen.driver, seen.driver.status
-    found = (place_of(member, seen) for member in seen.members)
-    places = tuple(sorted((place for place in found if place is not None), key=rank))
-    findings = conditions.findings(seen, places)
+    found = (progress_of(member, seen) for member in seen.members)
+    nodes = tuple(sorted((node for node in found if node is not None), key=rank))
+    findings = conditions.findings(seen, nodes)
     revisions = _revisions(seen, now, resumed=resumed, halted=findings[conditions.HALTED])
     good = revisions[0].result == "Good"
     versions = Counter(member.version for member in seen.members if member.version)
@@ -50,8 +50,8 @@ def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) ->
         target=seen.revision,
         current=seen.revision if good else old.current,
         revisions=revisions,
-        counts=_counts(places),
-        state=_state(seen, findings, places, now),
+        counts=_counts(nodes),
+        state=_state(seen, findings, nodes, now),
         strata=() if resumed else _strata(seen),
         spent=tuple(Spent(hour=hour, gpu_seconds=cost) for hour, cost in seen.rolled.spent.items()),
         eta=stamp(seen.rolled.eta) if seen.rolled.eta is not None else None,
@@ -60,10 +60,10 @@ def driver_status(seen: ObservedDriver, now: float, *, resumed: bool = False) ->
             for version, number in sorted(versions.most_common(VERSIONS_MAX))
         ),
         nodes=tuple(
-            DriverNode(name=place.name, phase=place.word, reason=place.reason, since=place.since)
-            for place in places[: names.LIST_MAX]
+            DriverNode(name=node.name, phase=node.phase, reason=node.reason, since=node.since)
+            for node in nodes[: names.LIST_MAX]
         ),
-        truncated=len(places) > names.LIST_MAX or None,
+        truncated=len(nodes) > names.LIST_MAX or None,
         conditions=tuple(
             condition_for(old.conditions, kind, finding, now=stamp(now), generation=driver.metadata.generation)
             for kind, finding in findings.items()
@@ -147,11 +147,11 @@ def _is_target(seen: ObservedDriver) -> bool:
     return seen.driver.status.target == seen.revision
 
 
-def _counts(places: tuple[Place, ...]) -> DriverCounts:
-    words: Counter[str] = Counter(place.word for place in places)
+def _counts(nodes: tuple[NodeProgress, ...]) -> DriverCounts:
+    words: Counter[str] = Counter(node.phase for node in nodes)
     return DriverCounts(
-        nodes=len(places),
-        current=words["Current"] - sum(place.is_away for place in places),
+        nodes=len(nodes),
+        current=words["Current"] - sum(node.is_away for node in nodes),
         outdated=sum(words[word] for word in BEHIND),
         host=words["Host"],
         busy=sum(words[word] for word in BUSY),
@@ -160,9 +160,9 @@ def _counts(places: tuple[Place, ...]) -> DriverCounts:
     )
 
 
-def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place, ...], now: float) -> str:
+def _state(seen: ObservedDriver, found: dict[str, Finding], nodes: tuple[NodeProgress, ...], now: float) -> str:
     """In a word or two, the first that holds."""
-    rolling = {place.word for place in places if place.word in BUSY and not place.is_waiting} & _rolled(seen)
+    rolling = {node.phase for node in nodes if node.phase in BUSY and not node.is_waiting} & _rolled(seen)
     words = (
         (seen.driver.metadata.deletion_timestamp is not None, "Deleting"),
         (found[conditions.HALTED].status is True, "Halted"),
@@ -174,7 +174,7 @@ def _state(seen: ObservedDriver, found: dict[str, Finding], places: tuple[Place,
         (found[conditions.BLOCKED].status is True, "Blocked"),
         (found[conditions.READY].status is True, "Ready"),
         (found[conditions.READY].status is None, "NoNodes"),
-        (not any(place.word in BUSY or place.word in BEHIND for place in places), "NodesOutOfService"),
+        (not any(node.phase in BUSY or node.phase in BEHIND for node in nodes), "NodesOutOfService"),
     )
     return next((word for holds, word in words if holds), "Outdated")
 

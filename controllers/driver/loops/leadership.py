@@ -1,4 +1,4 @@
-"""Before the first slot of a leadership: the caches know all that the former leader has written. Asked once."""
+"""Before the first permit of a leadership: the caches know all that the former leader has written. Asked once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSE = 0.05
 async def caught_up(client: Client, resource: Resource, store: Store[KubeObject]) -> None:
     """Return once the cache is as new as a list of the quorum, asked for now.
 
-    Slots are counted by what nodes' records say: one that the former leader gave a moment before it ended must be seen.
+    Permits are counted by what nodes' records say: one that the former leader gave just before it ended must be seen.
     """
     listed = orjson.loads(await client.request("GET", resource.path(None), query={}))
     metas = [item["metadata"] for item in listed["items"]]

@@ -48,9 +48,9 @@ class Reconciler:
     def __init__(self, process: Process, world: World) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._world = world
-        slots = asyncio.Lock()
-        self.nodes = NodeController(process, world, slots)
-        self.rollouts = RolloutController(process, world, slots)
+        permits = asyncio.Lock()
+        self.nodes = NodeController(process, world, permits)
+        self.rollouts = RolloutController(process, world, permits)
         self.drivers = DriverController(process, world)
         self.variants = VariantController(process, world)
 

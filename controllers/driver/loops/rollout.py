@@ -25,9 +25,9 @@ SETTLE = 0.15
 class RolloutController:
     """Reconciles the roll-outs of GPUDrivers."""
 
-    def __init__(self, process: Process, world: World, slots: asyncio.Lock) -> None:
-        """Make the loop. `slots`: who has this lock alone takes slots, as looks at nodes are shared with bare nodes."""
-        self._execute, self._world, self._slots = process.executor.execute, world, slots
+    def __init__(self, process: Process, world: World, permits: asyncio.Lock) -> None:
+        """Make the loop. `permits`: the lock under which permits are taken, here and by the loop over nodes."""
+        self._execute, self._world, self._permits = process.executor.execute, world, permits
         self.controller = Controller("driver-rollouts", self._reconcile, workers=1)
 
     def enqueue_all(self) -> None:
@@ -40,7 +40,7 @@ class RolloutController:
             self.controller.add_after(name, SETTLE)
 
     async def _reconcile(self, name: str) -> float | None:
-        async with self._slots:
+        async with self._permits:
             observed = self._world.rollout(name)
             if observed is None:
                 return None

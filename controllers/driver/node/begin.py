@@ -83,7 +83,7 @@ def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) 
     if _is_held(draft):
         _tell_held(draft, driver)
         return
-    if not (seen.slots.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
+    if not (seen.permits.preflight or (seen.work is not None and seen.work.phase == "Preflight")):
         draft.awaits = "preflight"
         return
     draft.write(draft.enter("Preflight", target, driver.name, attempt=attempt))
@@ -93,8 +93,8 @@ def look_at(draft: Draft, driver: GPUDriver, target: Install, attempt: int = 1) 
 
 def _is_held(draft: Draft) -> bool:
     """Whether the node is not begun: a bad revision is tried there again only if a person asks for that."""
-    slots = draft.observed.slots
-    return slots.halted or bool(slots.missing) or (slots.bad and not is_asked(draft.node))
+    permits = draft.observed.permits
+    return permits.halted or bool(permits.missing) or (permits.bad and not is_asked(draft.node))
 
 
 def _tell_held(draft: Draft, driver: GPUDriver) -> None:
@@ -102,9 +102,9 @@ def _tell_held(draft: Draft, driver: GPUDriver) -> None:
     seen, work = draft.observed, draft.observed.work
     if reported_version(seen) or (work is not None and (work.phase != "Blocked" or work.wave is not None)):
         return
-    if seen.slots.missing:
-        block(draft, work, driver, Blocked("ConfigMapMissing", contents_missing(seen.slots.missing)))
-    elif seen.slots.bad:
+    if seen.permits.missing:
+        block(draft, work, driver, Blocked("ConfigMapMissing", contents_missing(seen.permits.missing)))
+    elif seen.permits.bad:
         found = f"the revision that GPUDriver {driver.name} wants failed on nodes of this kind, and none was good"
         message = f"{found}: name another version, or kubectl gpu driver resume {driver.name}"
         block(draft, work, driver, Blocked("RevisionBad", message))
@@ -121,7 +121,7 @@ def preflight(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install
     """A node that is being looked at."""
     seen = draft.observed
     if not draft.node.ready:
-        draft.write(None)  # it takes a slot from others while kubelet is away, and is looked at once it is back
+        draft.write(None)  # it takes a permit from others while kubelet is away, and is looked at once it is back
         return
     wanted = seen.wanted_check.name if seen.wanted_check is not None else None
     check = next((pod for pod in seen.checks if pod.name == wanted), None)
@@ -182,7 +182,7 @@ def queued(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -
     if fresh <= 0:
         look_at(draft, driver, target)
     elif may_start(draft.node) and not (_is_paused(draft, driver) or _is_held(draft)):
-        if seen.slots.install and seen.slots.proved:
+        if seen.permits.install and seen.permits.proved:
             _install(draft, work, driver, target)
         else:
             draft.awaits = "install"
@@ -222,7 +222,7 @@ def _wait_for_users(draft: Draft, work: DriverWork, driver: GPUDriver, target: I
 
 
 def _install(draft: Draft, work: DriverWork, driver: GPUDriver, target: Install) -> None:
-    """The slot is taken by the write of the phase; the objects are there before it, the label comes after it."""
+    """The permit is taken by the write of the phase; the objects are there before it, the label comes after it."""
     if not may_relabel(draft, target.variant.value):
         _wait_for_users(draft, work, driver, target)  # the driver that is there would be unloaded under them
         return

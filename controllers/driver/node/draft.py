@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.api.resources import Resource
     from controllers.domain.driver.choice import Install
-    from controllers.domain.driver.states import Slot
+    from controllers.domain.driver.states import StartPermit
     from controllers.driver.views import Json, ObservedNode
 
 LOOKED_AT: Final = ("Preflight", "Queued", "Blocked", "Deferred")
 """Phases of a node whose driver is to be replaced, and that still has it."""
 AWAITED: Final = 30.0
-"""Seconds after which a node that waits for a slot asks again, should nobody have woken it."""
+"""Seconds after which a node that waits for a permit asks again, should nobody have woken it."""
 KERNEL_CHANGED: Final[Reason] = "KernelChanged"
 
 
@@ -37,10 +37,10 @@ class NodePlan:
     """A node's plan, and what of it concerns others."""
 
     plan: Plan
-    takes: Slot | None = None
-    """The slot that its write takes: it must be made under the lock of the slots."""
-    awaits: Slot | None = None
-    """The slot for which the node waits."""
+    takes: StartPermit | None = None
+    """The permit that its write takes: it must be made under the lock of the permits."""
+    awaits: StartPermit | None = None
+    """The permit for which the node waits."""
     missing: str | None = None
     """An image that the node's registry does not have."""
     found: str | None = None
@@ -58,8 +58,8 @@ class Draft:
     plan: PlanBuilder
     after: DriverWork | None
     """The node's work once the plan is carried out."""
-    takes: Slot | None = None
-    awaits: Slot | None = None
+    takes: StartPermit | None = None
+    awaits: StartPermit | None = None
     missing: str | None = None
     found: str | None = None
 

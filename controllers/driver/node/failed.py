@@ -68,7 +68,7 @@ def _try_again(draft: Draft, work: DriverWork) -> None:
 def _is_new(draft: Draft, work: DriverWork, target: Install) -> bool:
     """Whether a node that failed is tried again."""
     seen, boot, asked = draft.observed, draft.node.status.node_info.boot_id, is_asked(draft.node)
-    resumed = not counts(work.since, seen.slots.counted_since)
+    resumed = not counts(work.since, seen.permits.counted_since)
     # A start of the node is something new, but where the driver is what starts it anew.
     rebooted = bool(work.boot_id and boot and work.boot_id != boot) and work.restarts < RESTARTS_MAX
     return asked or resumed or rebooted or revision_of(work.to or "") != target.variant.revision
@@ -89,7 +89,7 @@ def _is_to_be_obeyed(draft: Draft) -> bool:
         return False
     if draft.awaits is not None:
         return True
-    if seen.slots.bad and draft.after is not None and draft.after.phase in ("Preflight", "Queued"):
+    if seen.permits.bad and draft.after is not None and draft.after.phase in ("Preflight", "Queued"):
         return True  # a revision that is bad is begun only while it is asked for
     if work is None or draft.takes is not None or draft.after != work:
         return False

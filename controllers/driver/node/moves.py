@@ -25,7 +25,7 @@ def move(
 
 
 def take_out(work: DriverWork, now: float, baseline: Baseline) -> DriverWork:
-    """The work of a node that is taken out of service: whoever writes this has the slot."""
+    """The work of a node that is taken out of service: whoever writes this has the permit."""
     return move(work, "Withdrawing", now, out_since=stamp(now), baseline=baseline)
 
 

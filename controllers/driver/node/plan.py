@@ -1,6 +1,6 @@
 """The writes of one node: from a bare node to one whose driver serves, one conditional write for each step. Pure.
 
-What may be begun on a bare node is decided here, but for slots, which the view tells. A step that takes a slot is a
+What may be begun on a bare node is decided here, but for permits, which the view tells. A step that takes a permit is a
 write of its own phase: whoever counts the phases knows who has which. A node that has a driver of the module's is begun
 by the roll-out of its GPUDriver (`controllers.driver.rollout`), and goes on here.
 """
@@ -146,7 +146,7 @@ def _is_served(seen: ObservedNode, label: str) -> bool:
 def _is_tried_again(seen: ObservedNode, driver: GPUDriver, target: Install) -> bool:
     """Whether the driver that failed there is begun anew: it did for another GPUDriver, or a person wants it tried."""
     asked = seen.node is not None and is_asked(seen.node)
-    last, since = last_of(seen.node, seen.inventory), seen.slots.counted_since
+    last, since = last_of(seen.node, seen.inventory), seen.permits.counted_since
     return asked or not has_failed_for(last, driver.name, target.variant.revision, since)
 
 

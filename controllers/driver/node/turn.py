@@ -98,4 +98,4 @@ def _is_tried_again(draft: Draft, work: DriverWork) -> bool:
     has_failed = last is not None and last.revision == work.undoes and last.has_failed
     # A node that goes back because the revision failed on others has not failed itself.
     failed_at = last.at if has_failed and last is not None else work.begun
-    return failed_at is not None and not counts(failed_at, draft.observed.slots.counted_since)
+    return failed_at is not None and not counts(failed_at, draft.observed.permits.counted_since)

@@ -1,6 +1,6 @@
 """Writes of `driverWork`: one conditional patch for each step of a node. Pure.
 
-A merge patch on the version that was read, and not an apply: the step that takes a slot must fail where anything was
+A merge patch on the version that was read, and not an apply: the step that takes a permit must fail where anything was
 written since it was decided.
 """
 

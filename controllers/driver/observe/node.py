@@ -14,10 +14,10 @@ from controllers.driver.caches import BY_NODE, is_used
 from controllers.driver.drivers.results import counted_since
 from controllers.driver.observe.objects import check_of, look_of, objects_of
 from controllers.driver.observe.replaced import recalled, way_back
-from controllers.driver.observe.slots import slots_of
+from controllers.driver.observe.start_permits import permits_of
 from controllers.driver.observe.target import bounded_target, target_of, version_of
 from controllers.driver.observe.users import users_on
-from controllers.driver.views import Named, Objects, ObservedNode, Slots
+from controllers.driver.views import Named, Objects, ObservedNode, StartPermits
 
 if TYPE_CHECKING:
     from controllers.api.driver_work import DriverWork
@@ -99,7 +99,7 @@ def _with_driver(sources: Sources, seen: ObservedNode, driver: GPUDriver, found:
         wanted_clearing_check=_clearing_check(sources, name, driver, target, work),
         way_back=back,
         objects=objects_of(sources, driver, made) if made is not None else Objects(),
-        slots=slots_of(sources, name, driver, target, found) if target is not None else Slots(),
+        permits=permits_of(sources, name, driver, target, found) if target is not None else StartPermits(),
         stratum=found.stratum,
         wanted_result=sources.proofs.results(driver).on(found.stratum),
         counted_since=counted_since(driver, sources.decisions.revision(driver)),

@@ -76,7 +76,7 @@ def _pod(given: Inputs) -> Json:
     return common(given.driver) | {
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "initContainers": [agent.prepare(given)],
-        "containers": [containers.driver(given), *containers.beside(given)],
+        "containers": [containers.driver(given), *containers.extra_containers(given)],
         "volumes": [
             *host.volumes(*hosts, host_mofed=given.driver.spec.rdma.host_mofed),
             *mounted.volumes(given),

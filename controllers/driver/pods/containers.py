@@ -55,7 +55,7 @@ def driver(given: Inputs) -> Json:
     } | environment.secret(given)
 
 
-def beside(given: Inputs) -> list[Json]:
+def extra_containers(given: Inputs) -> list[Json]:
     """The containers that load one more module, where they are asked for."""
     spec = given.driver.spec
     made = [_peermem(given)] if spec.rdma.enabled else []

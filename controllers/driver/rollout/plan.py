@@ -17,8 +17,8 @@ from controllers.driver.rollout.budget import Budget
 from controllers.driver.rollout.counts import usual
 from controllers.driver.rollout.openings import Openings
 from controllers.driver.rollout.order import ordered
-from controllers.driver.rollout.places import Places
 from controllers.driver.rollout.turns import Turn, keeps, turn_of
+from controllers.driver.rollout.wave_allocator import WaveAllocator
 from controllers.runtime.plan import Plan, PlanBuilder
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Draft:
         times = usual(observed)
         self._observed, self._now = observed, now
         self._plan, self._begun, self._looks = PlanBuilder(), 0, observed.looks
-        self._budget, self._places = Budget(observed, times, now), Places(observed)
+        self._budget, self._waves = Budget(observed, times, now), WaveAllocator(observed)
         self._openings = Openings(observed, times, now)
         self._waiting: dict[str, Reason] = {}
         self._queued: Counter[str] = Counter()  # nodes that wait for a start, by pool; under "" all of the driver's
@@ -91,7 +91,7 @@ class _Draft:
                 self._plan.requeue_within(left if left > 0 else RECHECK)
         if self._waiting:
             self._plan.requeue_within(RECHECK)
-        return RolloutPlan(self._plan.build(), self._waiting, self._places.stages, self._places.progress)
+        return RolloutPlan(self._plan.build(), self._waiting, self._waves.stages, self._waves.progress)
 
     def free_ones(self, turns: list[Turn]) -> list[Turn]:
         """The nodes that nothing of their own keeps, in the order in which they are begun."""
@@ -113,20 +113,20 @@ class _Draft:
         refused = self._not_started(turn)
         if refused is None and self._is_full(AT_ONCE):
             refused = "AwaitingSlot"
-        if refused is not None or (write := steps.start(turn, self._places.wave(one), self._now)) is None:
+        if refused is not None or (write := steps.start(turn, self._waves.wave(one), self._now)) is None:
             self.wait(turn, refused or "AwaitingSlot")
             return
         self._plan.add(write)
         self._begun += 1
         self._budget.take(one)
         if turn.kind == "Roll":
-            self._places.give(one)
+            self._waves.give(one)
 
     def _not_started(self, turn: Turn) -> Reason | None:
         """Why a node is not taken out of service now."""
         one = turn.candidate
         if turn.kind == "Roll":
-            if (refused := self._places.refusal(one)) is not None:
+            if (refused := self._waves.refusal(one)) is not None:
                 return refused
             if self._opens_in(one) != 0:
                 return "AwaitingWindow"
@@ -140,7 +140,7 @@ class _Draft:
         if reason not in BY_OTHERS:
             self._queued[""] += 1
             if turn.kind == "Roll":
-                self._places.queue(one)
+                self._waves.queue(one)
 
     def begin(self, turn: Turn) -> None:
         """Begin with a node, if it may be started soon."""
@@ -148,7 +148,7 @@ class _Draft:
         refused = self._not_begun(one) if turn.kind == "Roll" else None
         if refused is None and self._is_full(2 * AT_ONCE):
             refused = "AwaitingSlot"
-        wave, driver = self._places.wave(one), self._observed.driver
+        wave, driver = self._waves.wave(one), self._observed.driver
         if refused is not None or (write := steps.begin(turn, driver, wave, self._now)) is None:
             self._waiting[one.name] = refused or "AwaitingSlot"
             return
@@ -159,7 +159,7 @@ class _Draft:
 
     def _not_begun(self, one: Candidate) -> Reason | None:
         """Why a node is not looked at now: only one that may be started soon is."""
-        if (refused := self._places.refusal(one, ahead=True)) is not None:
+        if (refused := self._waves.refusal(one, ahead=True)) is not None:
             return refused
         opens = self._opens_in(one)
         if opens is None or opens > AHEAD:

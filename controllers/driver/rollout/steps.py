@@ -1,6 +1,6 @@
 """The writes of a roll-out on a node: it is looked at, waits for its turn, is taken out of service. Pure.
 
-Each is one conditional write of `driverWork`: the last of them is what takes the slot.
+Each is one conditional write of `driverWork`: the last of them is what takes the permit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _broken_off(one: Candidate, now: float) -> LastDriverWork | None:
 
 
 def start(turn: Turn, wave: int, now: float) -> Merge | None:
-    """The node is taken out of service: whoever writes this has the slot."""
+    """The node is taken out of service: whoever writes this has the permit."""
     work, facts = turn.candidate.facts.work, turn.candidate.facts
     if work is None:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.verdict.pod import cards_of
-from controllers.domain.verdict.records import Asked, Kept
+from controllers.domain.verdict.records import Asked, ReservedForOthers
 from controllers.domain.verdict.shortage import counted, spelled
 from controllers.domain.verdict.summary import summarize
 
@@ -82,5 +82,5 @@ class QueueNumbers:
         """`own`: what of the slots that are kept is not kept for others, by node."""
         after = self._walk.left()
         gone = {name: each.free - after.get(name, 0) - own.get(name, 0) for name, each in self._slots.items()}
-        kept = {name: Kept(slots) for name, slots in gone.items() if slots > 0}
+        kept = {name: ReservedForOthers(slots) for name, slots in gone.items() if slots > 0}
         return cards_of(self._view, kept, self._now, self._slots, self._profile)

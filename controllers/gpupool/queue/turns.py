@@ -10,7 +10,7 @@ from controllers.api import names
 from controllers.api.gpudevice import Reservation
 from controllers.api.gpupool import PassedOver
 from controllers.domain.clock import seconds, stamp_exact
-from controllers.domain.issuing import gives, issuable
+from controllers.domain.issuing import accepts_new_pods, issuable
 from controllers.domain.lifecycle import live
 from controllers.domain.waiting import PendingPod
 from controllers.gpupool.queue.records import ObservedQueue, ReservationsByRequest, Turn
@@ -71,7 +71,8 @@ def _could_be_used(view: ObservedQueue, cards: Collection[str]) -> bool:
     """Whether none of these cards is out of service, or gone, at a turn's end: a fault of ours is not the pod's."""
     found = [device for device in view.members if device.name in cards]
     return len(found) == len(cards) and all(
-        issuable(device, view.pool.name) and gives(view.nodes.get(device.status.node_name or "")) for device in found
+        issuable(device, view.pool.name) and accepts_new_pods(view.nodes.get(device.status.node_name or ""))
+        for device in found
     )
 
 

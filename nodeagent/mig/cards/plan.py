@@ -136,11 +136,11 @@ def _again(part: PlannedCard, now: MigApply, told: DriverReport | None, loading:
     if now.boot_id == loading.boot and not (now.driver_load and loading.driver):
         return replace(now, driver_load=loading.driver or None)  # of one of the two nobody knows the loading
     before = f"; before that the work had failed: {now.reason}" if now.phase == "Failed" else ""
-    why = f"DriverReloaded: the node's driver was loaded anew, and the card is {words(told.layout)}{before}"
+    why = f"DriverReloaded: the node's driver was loaded anew, and the card is {format_layout(told.layout)}{before}"
     return MigApply(version=now.version, phase="Lost", reason=why[:REASON_MAX])
 
 
-def words(layout: CardLayout | None) -> str:
+def format_layout(layout: CardLayout | None) -> str:
     """How a card is divided, as a reason says it."""
     if layout is None:
         return "not told by its driver"

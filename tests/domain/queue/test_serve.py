@@ -11,7 +11,7 @@ from controllers.domain.queue.entry import Entry, Member
 from controllers.domain.queue.order import Ranked
 from controllers.domain.queue.policy import QueuePolicy
 from controllers.domain.queue.serve import WORK_MAX, Decision, Walk
-from controllers.domain.queue.supply import Coming
+from controllers.domain.queue.supply import AwaitedSlots
 from tests.domain.queue.test_order import ANYWHERE
 from tests.kit.objects import NOW
 from tests.webhook import world
@@ -34,7 +34,7 @@ def walk(
         replace(world.capacity_of(world.node(name), [world.device(name, at) for at in range(cards)]), total=total)
         for name, cards in free.items()
     ]
-    soon = {name: Coming(slots, NOW + 1) for name, slots in (coming or {}).items()}
+    soon = {name: AwaitedSlots(slots, NOW + 1) for name, slots in (coming or {}).items()}
     return Walk(world.POOL, nodes, QueuePolicy("FIFO", hold, after, {}), PACK, NOW, coming=soon)
 
 

@@ -21,7 +21,7 @@ from controllers.domain.verdict.demands import Demands, NodeUse
 from controllers.domain.verdict.nodes import node_verdict
 from controllers.domain.verdict.pod import asked_by, cards_of, pod_verdict
 from controllers.domain.verdict.pool_cards import NodeCards
-from controllers.domain.verdict.records import REASONS, Kept
+from controllers.domain.verdict.records import REASONS, ReservedForOthers
 from tests.kit import objects
 from tests.kit.objects import NOW, allocation, condition, reservation
 from tests.kit.pods import pod
@@ -61,7 +61,11 @@ def node(name: str = "n1", **more: Any) -> Node:
 
 
 def judged(
-    *cards: GPUDevice, of: TenantPod | None = None, on: Node | None = None, kept: Kept | None = None, **seen: Any
+    *cards: GPUDevice,
+    of: TenantPod | None = None,
+    on: Node | None = None,
+    kept: ReservedForOthers | None = None,
+    **seen: Any,
 ) -> PodVerdict:
     """The verdict on cards of node n1."""
     found = Seen(cards, {"n1": node() if on is None else on}, **seen)
@@ -91,7 +95,7 @@ TABLE: Final[dict[CardReason, tuple[CardVerdict, str]]] = {
     "NodeRefused": (one(card(), of=SELECTING), "lacks zone=b"),
     "InUse": (one(card(allocations=BUSY)), ""),
     "Promised": (one(card(reservations=[reservation("r-other", pod="other")])), ""),
-    "KeptFor": (one(card(), kept=Kept(1, position=2)), "position 2"),
+    "KeptFor": (one(card(), kept=ReservedForOthers(1, position=2)), "position 2"),
     "TooFewHere": (one(card(1), card(2), card(3, allocations=BUSY), of=pod(units=4)), "2 of 4"),
     "Free": (one(card()), ""),
 }
@@ -116,8 +120,8 @@ WORSE: Final[dict[CardReason, dict[str, Any]]] = {
     "NodeAway": {"on": node(ready=False, unschedulable=True)},
     "NodeRefused": {"on": node(unschedulable=True)},
     "InUse": {"allocations": BUSY, "reservations": [reservation("r-other")]},
-    "Promised": {"reservations": [reservation("r-other")], "kept": Kept(1, 1)},
-    "KeptFor": {"kept": Kept(1, 1), "of": pod(units=1)},
+    "Promised": {"reservations": [reservation("r-other")], "kept": ReservedForOthers(1, 1)},
+    "KeptFor": {"kept": ReservedForOthers(1, 1), "of": pod(units=1)},
 }
 
 
@@ -257,7 +261,7 @@ def test_numbers_and_placement_agree_with_the_verdicts(nodes: list[Any], units: 
     """A node has free cards by the verdicts exactly where the placement would put the pod; the summary counts both."""
     cards = [card(at, f"n{n}", **state) for n, (_, states, _) in enumerate(nodes) for at, state in enumerate(states)]
     found = Seen(tuple(cards), {f"n{n}": node(f"n{n}", **how) for n, (how, _, _) in enumerate(nodes)})
-    kept = {f"n{n}": Kept(count, 1) for n, (_, _, count) in enumerate(nodes) if count}
+    kept = {f"n{n}": ReservedForOthers(count, 1) for n, (_, _, count) in enumerate(nodes) if count}
     asked = replace(asked_by(pod(units=units), "a", ()), request_id="r-none")
     made = pod_verdict(found, cards_of(found, kept, NOW), asked, since={}, now=NOW)
     assert sorted(each.card for each in made.cards) == sorted(each.name for each in cards)

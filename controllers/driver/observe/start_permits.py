@@ -1,4 +1,4 @@
-"""The slots that a node finds: what it may begin now, by what all other nodes are at."""
+"""The permits that a node finds: what it may begin now, by what all other nodes are at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.driver.caches import BY_PHASE, BY_TRIAL, trial_of
 from controllers.driver.drivers.results import counted_since
-from controllers.driver.views import Slots
+from controllers.driver.views import StartPermits
 
 if TYPE_CHECKING:
     from controllers.api.gpudriver import GPUDriver
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controllers.driver.observe.sources import Sources
 
 
-def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, found: Decision) -> Slots:
+def permits_of(sources: Sources, name: str, driver: GPUDriver, target: Install, found: Decision) -> StartPermits:
     """What a node may begin now of `target`."""
     index, tried = sources.caches.inventories, target.variant.revision
     inventory = index.get(name)
@@ -23,7 +23,7 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
     judged = work.undoes if work is not None and work.undoes is not None else tried
     shown = sources.proofs.results(driver, tried)
     result = shown.on(found.stratum)
-    return Slots(
+    return StartPermits(
         preflight=index.count(BY_PHASE, "Preflight") < sources.settings.prefetch_parallel,
         install=_installing(sources) < sources.settings.install_parallel,
         proved=result == "Good" or not _is_tried(sources, name, driver, tried, found.stratum),
@@ -35,7 +35,7 @@ def slots_of(sources: Sources, name: str, driver: GPUDriver, target: Install, fo
 
 
 def _installing(sources: Sources) -> int:
-    """How many nodes have a slot to install: those that are away take nothing from the registry."""
+    """How many nodes have a permit to install: those that are away take nothing from the registry."""
     nodes, at_work = sources.caches.nodes, sources.caches.inventories.by(BY_PHASE, "Installing")
     return sum(1 for one in at_work if (node := nodes.get(one.name)) is not None and node.ready)
 

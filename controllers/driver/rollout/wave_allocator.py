@@ -1,4 +1,4 @@
-"""Places in the waves of each kind of node: who has one, and who waits for one. Pure."""
+"""WaveAllocator in the waves of each kind of node: who has one, and who waits for one. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 NONE: Final = Stage(CANARY, 0)
 
 
-class Places:
-    """Places while starts are decided, with those that have been given."""
+class WaveAllocator:
+    """WaveAllocator while starts are decided, with those that have been given."""
 
     def __init__(self, observed: ObservedRollout) -> None:
         """Begin with what nodes are at now."""

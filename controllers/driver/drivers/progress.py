@@ -1,4 +1,4 @@
-"""How far each node of a GPUDriver is, in a word and with the reason why it is no further. Pure."""
+"""Progress of each node of a GPUDriver: its phase, and the reason why it is no further. Pure."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from controllers.api.reasons.typed import Reason
     from controllers.driver.views import Member, ObservedDriver
 
-    Word = Phase | Literal["RollingBack", "Current", "Outdated", "Host", "OptedOut"]
+    NodePhase = Phase | Literal["RollingBack", "Current", "Outdated", "Host", "OptedOut"]
 
 TROUBLE: Final = ("Broken", "Failed", "RolledBack")
-"""Words of a node with which a driver failed."""
+"""Phases of a node with which a driver failed."""
 CHANGED: Final = ("RollingBack", *LEAVING, "Removing", "Installing", "Validating", *BACK)
-"""Words of a node on which a driver is being changed, or has been."""
+"""Phases of a node on which a driver is being changed, or has been."""
 ORDER: Final = (*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight", "Queued", "Outdated", "Current")
 """Those in trouble first, then those at work."""
 TOLD: Final = frozenset((*TROUBLE, "Blocked", "Deferred", "HandedOver", *CHANGED, "Preflight"))
 """Phases in which a node's work says all."""
 BUSY: Final = frozenset((*CHANGED, "Preflight", "Queued"))
 BEHIND: Final = ("Outdated", "Deferred")
-"""Words of a node that has another driver than is wanted, and on which nothing is being changed."""
+"""Phases of a node that has another driver than is wanted, and on which nothing is being changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one node is."""
+class NodeProgress:
+    """How far one node is."""
 
     name: str
-    word: Word
+    phase: NodePhase
     reason: Reason | None = None
     message: str | None = None
     since: str | None = None
@@ -48,55 +48,57 @@ class Place:
     @property
     def is_away(self) -> bool:
         """Whether the node has what is wanted, and serves nobody with it."""
-        return self.word == "Current" and not self.in_service
+        return self.phase == "Current" and not self.in_service
 
 
-def place_of(member: Member, seen: ObservedDriver) -> Place | None:
-    """Where a node is; None where nobody knows enough of it yet."""
+def progress_of(member: Member, seen: ObservedDriver) -> NodeProgress | None:
+    """How far a node is; None where nobody knows enough of it yet."""
     if member.work is not None and (found := _at_work(member, member.work, seen)) is not None:
         return found
     match member.choice:
         case Host() | OptedOut() as left:
-            return Place(member.name, "Host" if isinstance(left, Host) else "OptedOut")
+            return NodeProgress(member.name, "Host" if isinstance(left, Host) else "OptedOut")
         case Install() | Unknown() if _is_without(member):
             return _waiting(member, seen)
         case Install() | Unknown() if member.label is not None and member.work is None:
             return _labelled(member, member.label, seen)
         case Blocked() as choice:
-            word: Word = "Blocked" if member.label is None else "Outdated"
-            return Place(member.name, word, choice.reason, choice.message)
+            phase: NodePhase = "Blocked" if member.label is None else "Outdated"
+            return NodeProgress(member.name, phase, choice.reason, choice.message)
     return None
 
 
-def _at_work(member: Member, work: DriverWork, seen: ObservedDriver) -> Place | None:
+def _at_work(member: Member, work: DriverWork, seen: ObservedDriver) -> NodeProgress | None:
     """A node that is at work; None where it waits for its first driver."""
     if work.phase in TOLD:
-        return Place(member.name, _word(work), reason_of(work.reason), work.message, work.since)
+        return NodeProgress(member.name, _phase(work), reason_of(work.reason), work.message, work.since)
     if work.wave is None and work.hand_over is None:
         return None
     reason = seen.rolled.waiting.get(member.name, "AwaitingSlot")
-    return Place(member.name, _word(work), reason, work.message, work.since, is_waiting=True)
+    return NodeProgress(member.name, _phase(work), reason, work.message, work.since, is_waiting=True)
 
 
-def _word(work: DriverWork) -> Word:
+def _phase(work: DriverWork) -> NodePhase:
     """The phase; a node on its way back to a former driver is told to be that."""
     undone = work.undoes is not None and (work.phase in CHANGED or work.phase in ("Preflight", "Queued"))
     return "RollingBack" if undone else work.phase
 
 
-def _labelled(member: Member, label: str, seen: ObservedDriver) -> Place:
+def _labelled(member: Member, label: str, seen: ObservedDriver) -> NodeProgress:
     """A node that has a driver of ours and to which nothing is done."""
     last, revision = member.last, revision_of(label)
     since = last.at if last is not None else None
     has_failed = has_failed_for(last, seen.driver.name, revision, counted_since(seen.driver, revision))
     if last is not None and has_failed:
-        return Place(member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since)
+        return NodeProgress(
+            member.name, "Failed", reason_of(last.reason) or "DriverPodFailed", "its last work failed", since
+        )
     if (reason := seen.rolled.waiting.get(member.name)) is not None:
-        return Place(member.name, "Outdated", reason, since=since, is_waiting=True)
+        return NodeProgress(member.name, "Outdated", reason, since=since, is_waiting=True)
     current = revision == seen.revision and serves(label, member.kernel)
     current = current or is_adopted_as_wanted(label, member.choice, member.version)
-    word: Word = "Current" if current else "Outdated"
-    return Place(member.name, word, since=since, in_service=member.in_service)
+    phase: NodePhase = "Current" if current else "Outdated"
+    return NodeProgress(member.name, phase, since=since, in_service=member.in_service)
 
 
 def _is_without(member: Member) -> bool:
@@ -111,7 +113,7 @@ def _kernel_changed(member: Member) -> bool:
     return member.label is not None and not serves(member.label, member.kernel) and not member.in_service
 
 
-def _waiting(member: Member, seen: ObservedDriver) -> Place:
+def _waiting(member: Member, seen: ObservedDriver) -> NodeProgress:
     """A node without a driver for its kernel that has not been begun: the first that keeps it is told."""
     queued = member.work is not None
     result = seen.results.on(member.stratum)
@@ -128,9 +130,9 @@ def _waiting(member: Member, seen: ObservedDriver) -> Place:
     )
     reason: Reason = next((word for holds, word in kept if holds), "AwaitingSlot")
     since = member.work.since if member.work is not None else None
-    return Place(member.name, "Queued" if queued else "Preflight", reason, said, since, is_waiting=True)
+    return NodeProgress(member.name, "Queued" if queued else "Preflight", reason, said, since, is_waiting=True)
 
 
-def rank(place: Place) -> tuple[int, str]:
+def rank(node: NodeProgress) -> tuple[int, str]:
     """The order of the list of nodes."""
-    return (ORDER.index(place.word) if place.word in ORDER else len(ORDER), place.name)
+    return (ORDER.index(node.phase) if node.phase in ORDER else len(ORDER), node.name)
