@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
 
-BLOCKING = (FAULTED, IGNORED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
-"""Conditions of a card that keep it from being pooled, offered and issued."""
+BLOCKING = (IGNORED, FAULTED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
+"""Conditions of a card that keep it from being pooled, offered and issued; a person's word is told first."""
 Withheld = Literal[
     "OtherPool", "Leaving", "Ignored", "Faulted", "ManagedDisabled", "InventoryIncomplete", "NotPublished"
 ]
@@ -26,7 +26,7 @@ NotIssued = Literal[Withheld, "ForeignUsers"]
 
 
 def issuable(device: GPUDevice, pool: str) -> bool:
-    """Whether the card can be given to a new pod of the pool now, where its node `gives`."""
+    """Whether the card can be given to a new pod of the pool now, where its node `accepts_new_pods`."""
     return not_issued(device, pool) is None
 
 

@@ -5,9 +5,10 @@ people see as `status.state` is a projection of the facts, in the order of `proj
 reservation is a fact of its own, so that its end returns the card to what its annotation
 implies and never throws it out of its pool.
 
-gpupool-controller asks `is_allowed` before it makes a transition, and takes what is then from
-`apply_transition`. The table says what is possible at all; whether it is time for it (the selectors, the
-fence, a deadline) each planner knows. The webhook reserves what `issuing` calls issuable, which is
+gpupool-controller asks `is_allowed` before it makes a transition, but for an assignment, which the
+chain of eligibility allows in fewer cases than the table; what is then it takes from
+`apply_transition`. The table says what is possible at all; whether it is time for it (the selectors,
+the fence, a deadline) each planner knows. The webhook reserves what `issuing` calls issuable, which is
 pooled and not faulted, and a fault is a condition of its owner, from which the state follows.
 """
 

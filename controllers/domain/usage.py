@@ -109,7 +109,7 @@ def given_cards(cards: Collection[GPUDevice], pods: Iterable[Pod]) -> set[str]:
 def _given_to(pod: Pod, told: Mapping[tuple[str | None, str], int]) -> Collection[str]:
     """The cards (inventoryIDs) that a bound pod was given, as its annotation says; none once kubelet has told of all.
 
-    Kubelet tells card by card: some of a pod's may be told, and others not yet. `told`: as of `slots.reported`.
+    Kubelet tells card by card: some of a pod's may be told, and others not yet. `told`: as of `accounting.reported`.
     """
     if pod.finished or told.get((pod.node, pod.metadata.uid), 0) >= needs(pod):
         return ()
@@ -163,7 +163,7 @@ def card_users(
     """Pods (namespace/name) that kubelet, a reservation or their own annotation says have the card, sorted.
 
     `pods`: those that are bound to the card's node, and those whose reservations it has. `told`: slots of which kubelet
-    has told (`slots.reported`); what it told counts then, and not what the annotation wished.
+    has told (`accounting.reported`); what it told counts then, and not what the annotation wished.
     """
     known = {pod.key: pod for pod in pods}.values()
     allocated = {f"{taken.namespace}/{taken.pod}" for taken in device.status.allocations}

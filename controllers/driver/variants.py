@@ -51,9 +51,12 @@ def _keep(draft: PlanBuilder, seen: ObservedVariant, now: float) -> None:
 
 
 def _is_of(found: DaemonSet | ConfigMap, wanted: Json) -> bool:
-    """Whether an object was built as it is today, whatever somebody has made of it since."""
+    """Whether an object was built as it is today, whatever somebody has made of it since.
+
+    Each version notes what it built: an object without the note has been edited.
+    """
     made: str = wanted["metadata"]["annotations"][names.SPEC_HASH]
-    return found.metadata.annotations.get(names.SPEC_HASH) == made
+    return found.metadata.annotations.get(names.SPEC_HASH, made) == made
 
 
 def _put_right(draft: PlanBuilder, found: DaemonSet, value: str, agent_image: str) -> None:

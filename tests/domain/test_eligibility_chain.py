@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from controllers.domain import eligibility
-from controllers.domain.eligibility import CardContext, checks_left, first_failed
+from controllers.domain.eligibility import CardContext, check_free_card, checks_left, first_failed
+from controllers.domain.issuing import blocked_by
+from controllers.domain.lifecycle import facts_of, is_allowed
 from tests.kit.objects import card, condition, pool, published
 
 FOREIGN = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
@@ -48,6 +50,21 @@ def contexts() -> list[CardContext]:
     """Cards that no pool is asked about yet, each in all that may surround it."""
     around = product(CARDS, (True, False, None), (True, False))
     return [CardContext(device, "", None, None, ready, None, 0, held) for device, ready, held in around]
+
+
+def test_a_card_that_passes_may_be_assigned_by_the_table_of_states() -> None:
+    """The pool's plan makes the transition without asking the table again."""
+    told = [(check_free_card(device, ready=True), is_allowed(facts_of(device, 0.0), "assign")) for device in CARDS]
+    assert all(allowed for ineligible, allowed in told if ineligible is None)
+    assert not all(allowed for _, allowed in told)
+
+
+def test_what_a_person_said_of_a_card_is_told_before_its_fault() -> None:
+    both = card(conditions=(condition("Faulted"), condition("Ignored")))
+    of_chain, of_condition = eligibility.blocked(both), blocked_by(both)
+    assert of_chain is not None
+    assert of_condition is not None
+    assert (of_chain.kind, of_condition.type) == ("Ignored", "Ignored")
 
 
 def test_the_first_check_that_fails_is_the_first_of_the_whole_chain() -> None:

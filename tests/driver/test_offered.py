@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names
 from controllers.api.gpudevice import Offer
 from controllers.api.record import to_json
+from controllers.driver.loops.reconciler import _shown
 from controllers.driver.node.offered import is_offered
 from tests.driver.rolling import POOL, Rolling
 from tests.driver.test_rolling import retarget, until
@@ -68,6 +69,7 @@ NEVER: dict[str, Change] = {
     "faulty": has("Faulted"),
     "declined": has("Ignored"),
     "declined a moment ago": edited(lambda card: card["metadata"]["labels"].update({names.LABEL_IGNORE: "true"})),
+    "declined by annotation": edited(lambda card: card["metadata"]["annotations"].update({names.LABEL_IGNORE: "true"})),
     "leaving": edited(lambda card: card["metadata"]["annotations"].pop(names.ASSIGNMENT)),
     "leaving for another pool": edited(lambda card: card["metadata"]["annotations"].update({names.ASSIGNMENT: "b"})),
     "others have it": edited(lambda card: card["status"].update(FOREIGN)),
@@ -112,6 +114,15 @@ def test_a_card_that_is_not_to_be_offered_is_not_waited_for(why: str, word: str 
     say(made, word)
 
     assert is_offered(made.view().node("n1"))
+
+
+@pytest.mark.parametrize("why", [why for why in NEVER if not why.startswith("its pool")])
+def test_what_ends_the_wait_for_a_card_wakes_its_node(why: str) -> None:
+    made = back()
+    before = [_shown(card) for card in made.view().node("n1").devices]
+    NEVER[why](made)
+
+    assert [_shown(card) for card in made.view().node("n1").devices] != before
 
 
 @pytest.mark.parametrize("word", SAID)

@@ -102,6 +102,17 @@ def test_a_configmap_that_is_edited_is_written_as_it_was() -> None:
     assert (found["data"], found["metadata"]["labels"]) == (right["data"], right["metadata"]["labels"])
 
 
+def test_a_configmap_that_is_replaced_by_one_without_our_note_is_written_as_it_was() -> None:
+    made, key = with_parameters()
+    right = copy.deepcopy(made.objects["ConfigMap", key]["data"])
+    with made.edit("ConfigMap", key) as found:
+        found["data"] = {"mine.conf": "x"}
+        del found["metadata"]["annotations"]
+    made.settle()
+
+    assert right.items() <= made.objects["ConfigMap", key]["data"].items()
+
+
 def test_a_configmap_that_another_version_of_the_module_made_otherwise_stays() -> None:
     made, key = with_parameters()
     other = {"metadata": {"annotations": {names.SPEC_HASH: "another"}}, "data": {"more.conf": "x"}}

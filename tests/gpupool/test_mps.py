@@ -133,6 +133,8 @@ def test_a_card_whose_daemon_another_mode_waits_for_says_so() -> None:
     daemon(made, "Stopping", CARDS[0], reason="the control daemon leaves the card")
     made.settle()
     assert configured(made, CARDS[0])[0] == "AwaitingDaemonEnd"
+    # It is offered as soon as that is over, so whoever waits for the node's cards waits for this one, too.
+    assert made.objects["GPUDevice", CARDS[0]]["status"]["offer"] == "AwaitingPlugin"
 
 
 @pytest.mark.parametrize("left", [None, "Stopping"])

@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
+from controllers.domain import mig
 from controllers.runtime.errors import NotFound, Unreachable
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
@@ -150,6 +152,35 @@ def test_a_card_that_a_closed_pool_takes_waits_and_who_assigns_it_reads_for_what
     response = send(review("GPUDevice", card(mark="b"), card()), to)
     assert response["allowed"]
     assert any(warning.startswith(told) for warning in response["warnings"]), response["warnings"]
+
+
+class OfLayout(NoApi):
+    """An API server that has the MIG layout of the node, by which the module turned MIG mode on."""
+
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        if "configmaps" not in path:
+            return await super().request(method, path, **more)
+        self.asked.append(path)
+        ours = mig.PlannedCard("0000:03:00.0", PCI["vendor"], PCI["device"], None, None, mig.DISABLED, ours=True)
+        return orjson.dumps(mig.configmap(world.node("n1"), mig.NodeLayout((ours,))))
+
+
+@pytest.mark.parametrize("mark", ["b", None], ids=["coming", "free"])
+def test_a_card_that_is_about_to_come_in_takes_its_place_whoever_turned_its_mig_mode_on(mark: str | None) -> None:
+    to = objects(OfLayout())
+    to._stores.pools.on_watch_event(world.pool("b", allocation={"mode": "Exclusive", "maxDevicesPerNode": 1}))
+    divided = {"pci": PCI, "mig": {"capable": True, "enabled": True}}
+    meta = {"annotations": {names.ASSIGNMENT: mark} if mark else {}}
+    sibling = to_json(world.device("n1", 3, pool=None, hardware=divided))
+    sibling["metadata"] |= meta
+    to._stores.devices.on_watch_event(adapter(GPUDevice).validate_python(sibling))
+
+    whole = card(mark="b")
+    whole["status"]["hardware"]["mig"] = {"capable": True, "enabled": False}
+    response = send(review("GPUDevice", whole, card()), to)
+    assert response["allowed"]
+    warned = [warning for warning in response.get("warnings", ()) if "maxDevicesPerNode" in warning]
+    assert bool(warned) is (mark is not None), response
 
 
 def test_a_lost_card_keeps_no_other_from_its_place() -> None:

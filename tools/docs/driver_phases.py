@@ -33,7 +33,7 @@ ENDS: Final[dict[Phase, str]] = {
     "Installing": "the driver's pod is ready; it says that it failed",
     "Validating": "the node is in service with the version that is wanted",
     "Relayout": "every card has its MIG layout again",
-    "Returning": "every card of the node that is in a pool and is well is offered again",
+    "Returning": "no card of the node is about to be offered: each that its pool offers is, or is kept out",
     "Soaking": "it has served so long, a canary with `evidence: Use` also until a pod has used it, for a day at most;"
     " without a result where another revision is wanted, or the node is out of service for an hour",
     "Failed": "it serves after all; a new revision, a new boot, `driver-retry`, `resume` of the GPUDriver",

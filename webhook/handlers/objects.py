@@ -62,6 +62,7 @@ class NodeFacts:
     ready: bool | None = None
     layout: NodeLayout | None = None
     knows_layout: bool = False
+    are_read: bool = False
 
 
 class ObjectReviewHandler:
@@ -125,8 +126,8 @@ class ObjectReviewHandler:
         named = assigned_pool(new)
         facts = NodeFacts()
         if named is not None and named != assigned_pool(old):
-            ready, layout = await asyncio.gather(self._is_ready(new.status.node_name), self._layout(new))
-            facts = NodeFacts(ready, *layout)
+            ready, layout = await asyncio.gather(self._is_ready(new.status.node_name), self._layout(new, named))
+            facts = NodeFacts(ready, *layout, are_read=True)
         result = device.validate(old, new, self._card(new, facts))
         if result.denied is None or named is None:
             return result
@@ -147,7 +148,7 @@ class ObjectReviewHandler:
             layout=facts.layout,
             knows_layout=facts.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
-            maybe_in_use=given_cards(there, stores.pods.by(BY_NODE, node)),
+            maybe_in_use=given_cards(there, stores.pods.by(BY_NODE, node)) if facts.are_read else (),
             settings=self._settings(),
         )
 
@@ -175,10 +176,11 @@ class ObjectReviewHandler:
             return None
         return is_true(inventory.status.conditions, READY_FOR_POOLING)
 
-    async def _layout(self, card: GPUDevice) -> tuple[NodeLayout | None, bool]:
+    async def _layout(self, card: GPUDevice, pool_name: str) -> tuple[NodeLayout | None, bool]:
         """The MIG layout of a card's node, None where there is none or it decides nothing, and whether that is so."""
-        hardware = card.status.hardware
-        if hardware is None or (hardware.mig is not None and not hardware.mig.enabled):
+        there = self._stores.devices.by(BY_NODE, card.status.node_name or "")
+        coming = (other for other in there if other.home is None and assigned_pool(other) == pool_name)
+        if not any(map(_may_be_in_mig_mode, (card, *coming))):
             return None, True  # MIG mode is off, so nobody has to know whose it is
         name = names.mig_layout(card.status.node_name or "unknown")
         try:
@@ -239,6 +241,11 @@ class ObjectReviewHandler:
             answer = await self._access_reviews.review_unlisted(found, requester)
         known_pools = (item.name for item in stores.pools)
         return workload.validate(seen.kind, spec, requester, pool=found, known_pools=known_pools, review=answer)
+
+
+def _may_be_in_mig_mode(card: GPUDevice) -> bool:
+    hardware = card.status.hardware
+    return hardware is not None and (hardware.mig is None or hardware.mig.enabled)
 
 
 def _encode(uid: str, kind: str, result: ReviewResult, seen: ObjectReview | None = None) -> bytes:

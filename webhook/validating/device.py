@@ -107,10 +107,10 @@ def validate(old: GPUDevice, new: GPUDevice, view: CardView) -> ReviewResult:
 
 
 def _assigned(device: GPUDevice, named: str, view: CardView) -> ReviewResult:
-    context = _context(device, named, view, _count_places(device, named, view))
-    home, exists = device.status.pool_ref, first_failed(context, (pool_exists, pool_stays)) is None
-    if exists and home is not None and home.name == named:
+    context = _context(device, named, view)
+    if device.home == named and first_failed(context, (pool_exists, pool_stays)) is None:
         return ALLOWED  # the removal is taken back
+    context = context._replace(siblings=_count_places(device, named, view))
     of_pool = failed_checks(context, (card_stays, *POOL_CHECKS))
     of_card = failed_checks(context, (*CARD_CHECKS, *_place_checks(device)))
     refused = next((found for found in of_pool if found.kind in REFUSED), None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.kube import Node
 from controllers.domain.assignment import assigned_pool
+from controllers.domain.eligibility.chain import check_card
 from controllers.driver.caches import (
     BY_CLAIM,
     BY_PHASE,
@@ -196,5 +197,5 @@ def _shown(device: GPUDevice) -> tuple[object, ...]:
     status, reply = device.status, device.status.mig_apply
     work = (reply.phase, reply.driver_load) if reply is not None else None
     pools = (status.pool_ref, assigned_pool(device), bool(status.foreign_allocations))
-    offered = (*pools, status.published is not None, status.offer, work)
+    offered = (*pools, check_card(device, ready=True) is None, status.published is not None, status.offer, work)
     return is_used(device), bool(status.allocations), bool(status.reservations), status.fault, *offered

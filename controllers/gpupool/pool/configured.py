@@ -125,7 +125,7 @@ def _awaiting_daemon(view: ObservedPool, device: GPUDevice, desired: Published |
     if desired is None and (view.wants(device) or is_daemon_gone(view, device)):
         return None
     message = f"Node {node} has yet to end the card's MPS control daemon: {daemon.spelled}."
-    return CardFinding(Finding(False, "AwaitingDaemonEnd", message))
+    return CardFinding(Finding(False, "AwaitingDaemonEnd", message), "KeptOut" if desired is None else "AwaitingPlugin")
 
 
 def _mig_manager_reply(view: ObservedPool, device: GPUDevice) -> str:
