@@ -328,3 +328,16 @@ Gone.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestGone = Gone.TestCase
+
+
+def test_a_card_of_a_pool_that_is_gone_leaves_with_its_reservation_that_has_ended() -> None:
+    laws = Gone()
+    laws.start()
+    laws.promise(card="n2-0000-00-00-0")
+    laws.vanish(pool="b")
+    laws.wait(seconds=16.0)
+    laws.uninstall(told=False, deleted=set())
+    laws.look_at_what_is_gone()
+
+    assert "reservations" not in laws.cluster.objects["GPUDevice", "n2-0000-00-00-0"]["status"]
+    laws.nothing_stays_in_a_pool_that_is_gone()

@@ -78,9 +78,9 @@ def release_cards(view: ObservedPool, now: float) -> list[Action]:
     checks: dict[str, list[Precondition]] = {}  # by node, and first, as above
     actions: list[Action] = []
     for device in releasable_cards(view, now):
-        status = {"poolRef": None, "state": project(apply_transition(facts_of(device, now), "release"))}
-        if device.status.mps is not None:
-            status["mps"] = None  # of a card or a plugin that is gone: nobody else would take it back
+        # What is told of a daemon is of a card or a plugin that is gone: nobody else would take it back.
+        daemon = ("mps",) if device.status.mps is not None else ()
+        status = released_status(device, now, *daemon)
         message = f"The card left pool {view.pool.name}."
         node = device.status.node_name or ""
         if node not in checks:
@@ -90,6 +90,16 @@ def release_cards(view: ObservedPool, now: float) -> list[Action]:
             EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, parallel_safe=True),
         ]
     return [*chain.from_iterable(checks.values()), *actions]
+
+
+def released_status(device: GPUDevice, now: float, *fields: str) -> dict[str, object]:
+    """The changes to the status of a card that leaves its pool, in which `fields` go, too.
+
+    Reservations that have ended go with them: nobody would expect one of a card in no pool.
+    """
+    ended = ("reservations",) if device.status.reservations else ()
+    state = project(apply_transition(facts_of(device, now), "release"))
+    return {**dict.fromkeys(("poolRef", *fields, *ended)), "state": state}
 
 
 def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:

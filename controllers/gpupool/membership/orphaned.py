@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, POD
-from controllers.domain.lifecycle import apply_transition, facts_of, project
 from controllers.domain.usage import Unreported, is_clear, is_withdrawn
+from controllers.gpupool.membership.assignment import released_status
 from controllers.gpupool.quorum import still_unbound
 from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
 
@@ -71,8 +71,7 @@ def _expect_no_allocated_pods(node: str, devices: list[GPUDevice]) -> list[Actio
 
 
 def _release_card(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
-    state = project(apply_transition(facts_of(device, now), "release"))
-    body = {"status": {"poolRef": None, "published": None, "allocations": None, "mps": None, "state": state}}
+    body = {"status": released_status(device, now, "published", "allocations", "mps")}
     message = f"The card left pool {view.pool.name}, which is gone with its plugins; no pod uses the card."
     about = ref(GPUDEVICE, device)
     return [

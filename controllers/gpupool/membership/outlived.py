@@ -16,9 +16,9 @@ from controllers.api import names
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
-from controllers.domain.lifecycle import apply_transition, facts_of, project
 from controllers.domain.usage import is_promised
 from controllers.gpupool.membership.approval import REMOVE_ASSIGNMENT
+from controllers.gpupool.membership.assignment import released_status
 from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.runtime.plan import Action, EmitEvent, Merge, ref
 
@@ -56,8 +56,7 @@ def _forgotten(view: ObservedPool, device: GPUDevice, now: float) -> list[Action
     listed = any(card in cards_in(config) for config in view.configs)
     if home is None or home.name != view.pool.name or used or listed or is_promised(device, now):
         return []
-    state = project(apply_transition(facts_of(device, now), "release"))
-    body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
+    body = {"status": released_status(device, now, "published", "allocations")}
     return [Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, "status", parallel_safe=True)]
 
 
