@@ -116,7 +116,7 @@ def test_every_verdict_has_its_meaning() -> None:
     assert all(f"**{verdict}**" in meaning for verdict in ("granted", "queued", "refused"))
     assert f"more than {pod_creation.RESERVED_WITHIN} s" in meaning
     assert f"`admission.reservationsInFlight` ({Settings().admission.reservations_in_flight})" in meaning
-    assert f"Of one namespace {queue_of(world.pool()).max_waiting} pods" in meaning
+    assert f"At most {queue_of(world.pool()).max_waiting} pods of one namespace may wait" in meaning
 
 
 def test_every_word_has_its_row() -> None:
