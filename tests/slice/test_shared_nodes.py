@@ -43,7 +43,7 @@ async def wants(people: People, taint: dict[str, str], *flags: str) -> str:
 
 
 async def in_a_row(ask: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait until the webhook answers so several times in a row: each of its replicas has caches of its own."""
+    """Wait until the webhook answers so several times in a row: its replicas have caches of their own, and may differ."""
 
     async def always() -> bool:
         return all([await ask() for _ in range(4)])
@@ -74,9 +74,9 @@ async def kept_off(people: People) -> None:
         try:
             status = orjson.loads(await people.client.request("GET", path))["status"]
         except NotFound:  # it was bound, and evicted
-            return "True"
-        said = [one["status"] for one in status.get("conditions", ()) if one["type"] == "PodScheduled"]
-        return said[0] if said else None
+            return "True evicted"
+        said = [one for one in status.get("conditions", ()) if one["type"] == "PodScheduled"]
+        return f"{said[0]['status']} {said[0].get('message', '')}" if said else None
 
     async def is_kept_off() -> bool:
         await people.pod("stranger", TEAM, None, nodeSelector={names.LABEL_HOSTNAME: NODE})
@@ -86,7 +86,7 @@ async def kept_off(people: People) -> None:
         await people.view.until(
             lambda: "stranger" not in [pod.name for pod in people.pods(TEAM)], PATIENCE, lambda: str(people.pods(TEAM))
         )
-        return bool(found == "False")
+        return bool(found.startswith("False") and "dedicated" in found)
 
     await until(is_kept_off, "a pod without cards to be kept off the node")
 
