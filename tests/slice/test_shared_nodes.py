@@ -43,7 +43,7 @@ async def wants(people: People, taint: dict[str, str], *flags: str) -> str:
 
 
 async def in_a_row(ask: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait until the webhook answers so several times in a row: its replicas have caches of their own, and may differ."""
+    """Wait until the webhook answers so several times in a row: replicas have caches of their own, and may differ."""
 
     async def always() -> bool:
         return all([await ask() for _ in range(4)])
