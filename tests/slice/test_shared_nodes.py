@@ -86,7 +86,7 @@ async def kept_off(people: People) -> None:
         await people.view.until(
             lambda: "stranger" not in [pod.name for pod in people.pods(TEAM)], PATIENCE, lambda: str(people.pods(TEAM))
         )
-        return bool(found.startswith("False") and "dedicated" in found)
+        return bool(found.startswith("False") and "untolerated taint" in found)
 
     await until(is_kept_off, "a pod without cards to be kept off the node")
 
