@@ -39,6 +39,17 @@ def pooled(**allocation: Any) -> Cluster:
     return made
 
 
+def never_withdrawn() -> Cluster:
+    """A pool whose cards are to be shared, and whose plugin has not withdrawn them in an hour."""
+    made = pooled()
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    ask(made, SHARED)
+    made.settle()
+    made.now += 3601
+    made.settle()
+    return made
+
+
 def ask(made: Cluster, allocation: dict[str, Any]) -> None:
     """The administrator changes the spec."""
     pool = made.objects["GPUPool", "a"]
@@ -329,12 +340,7 @@ def test_a_plugin_that_never_withdraws_is_named() -> None:
 
 def test_a_plugin_that_never_withdraws_is_no_more_waited_for_once_its_cards_are_declined() -> None:
     """The mark counts at once: the condition comes after it, and does not while inventory is away."""
-    made = pooled()
-    made.plugin = lambda: None  # type: ignore[method-assign]
-    ask(made, SHARED)
-    made.settle()
-    made.now += 3601
-    made.settle()
+    made = never_withdrawn()
     assert told(made) == ("True", "PluginsOverdue")
 
     for card in CARDS:

@@ -14,6 +14,7 @@ from tests.gpupool.test_maintenance import (
     ask,
     end,
     message,
+    never_withdrawn,
     pooled,
     published,
     report,
@@ -118,14 +119,7 @@ def test_a_card_that_a_person_leaves_out_is_waited_for_no_longer_than_the_deadli
 
 
 def test_how_a_card_is_left_out_is_said() -> None:
-    made = pooled()
-    made.plugin = lambda: None  # type: ignore[method-assign]
-    ask(made, SHARED)
-    made.settle()
-    made.now += 3601
-    made.settle()
-
-    assert "can be left out: kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true." in message(made)
+    assert "can be left out: kubectl label gpudevice <card> gpu.deckhouse.io/ignore=true." in message(never_withdrawn())
 
 
 def test_nodes_do_not_divide_what_one_node_holds_back() -> None:

@@ -57,12 +57,13 @@ LATE: Final = Denied(NOT_READY, "the webhook did not come to a decision in time;
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What was read about a card's node; nothing where nobody assigns the card."""
+    """What is asked about a card's node; nothing where nobody assigns the card."""
 
     ready: bool | None = None
     layout: NodeLayout | None = None
     knows_layout: bool = False
-    are_read: bool = False
+    maybe_in_use: frozenset[str] = frozenset()
+    """Cards (inventoryIDs) that its bound pods were given, and of which kubelet has not told otherwise."""
 
 
 class ObjectReviewHandler:
@@ -127,7 +128,7 @@ class ObjectReviewHandler:
         facts = NodeFacts()
         if named is not None and named != assigned_pool(old):
             ready, layout = await asyncio.gather(self._is_ready(new.status.node_name), self._layout(new, named))
-            facts = NodeFacts(ready, *layout, are_read=True)
+            facts = NodeFacts(ready, *layout, self._maybe_in_use(new.status.node_name or ""))
         result = device.validate(old, new, self._card(new, facts))
         if result.denied is None or named is None:
             return result
@@ -148,9 +149,12 @@ class ObjectReviewHandler:
             layout=facts.layout,
             knows_layout=facts.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
-            maybe_in_use=given_cards(there, stores.pods.by(BY_NODE, node)) if facts.are_read else (),
+            maybe_in_use=facts.maybe_in_use,
             settings=self._settings(),
         )
+
+    def _maybe_in_use(self, node: str) -> frozenset[str]:
+        return frozenset(given_cards(self._stores.devices.by(BY_NODE, node), self._stores.pods.by(BY_NODE, node)))
 
     def _holders(self, node: str, pool_name: str | None, cards: list[GPUDevice]) -> tuple[str, ...]:
         """Pods that have one of these cards of a node and pool, or are about to get it."""

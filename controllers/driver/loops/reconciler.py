@@ -14,7 +14,6 @@ from controllers.api.kube import Node
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility.chain import check_card
 from controllers.driver.caches import (
-    BY_CLAIM,
     BY_PHASE,
     drivers_of,
     is_used,
@@ -25,7 +24,16 @@ from controllers.driver.loops.drivers import DriverController
 from controllers.driver.loops.nodes import NodeController
 from controllers.driver.loops.rollout import RolloutController
 from controllers.driver.loops.variants import VariantController
-from controllers.driver.observe.forgetting import card_of, is_another, is_named, newly_proved
+from controllers.driver.observe.forgetting import (
+    card_of,
+    is_another,
+    is_named,
+    newly_proved,
+    nodes_of_cards,
+    nodes_of_claim,
+    nodes_of_reports,
+    nodes_of_users,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -129,16 +137,15 @@ class Reconciler:
         self.variants.enqueue_settled(before ^ after)
 
     def _report_changed(self, old: Report | None, new: Report | None) -> None:
-        for report in (old, new):
-            if report is not None and report.is_agent_report:
-                self._look_at(report.node)
+        for node in nodes_of_reports(old, new):
+            self._look_at(node)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if old is not None and new is not None and card_of(old) == card_of(new):
             if _shown(old) != _shown(new) and new.status.node_name:
                 self.nodes.controller.add(new.status.node_name)
             return
-        for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
+        for node in nodes_of_cards(old, new):
             self._look_at(node)
 
     def _inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
@@ -153,16 +160,14 @@ class Reconciler:
         self.nodes.controller.add_all({pod.node for pod in (old, new) if pod is not None and pod.node})
 
     def _user_changed(self, old: UserPod | None, new: UserPod | None) -> None:
-        self._users_changed(pod for pod in (old, new) if pod is not None)
+        self._users_changed(nodes_of_users(old, new))
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        found = new or old
-        if found is not None:
-            self._users_changed(self._world.caches.users.by(BY_CLAIM, found.key))
+        self._users_changed(nodes_of_claim(self._world, new or old))
 
-    def _users_changed(self, pods: Iterable[UserPod]) -> None:
+    def _users_changed(self, nodes: Iterable[str]) -> None:
         """Pods come and go by the thousand: they matter to a node at work, and to the order in which others begin."""
-        for node in {pod.node for pod in pods if pod.node}:
+        for node in nodes:
             inventory = self._world.caches.inventories.get(node)
             if inventory is not None and inventory.status.driver_work is not None:
                 self.nodes.controller.add(node)

@@ -102,8 +102,9 @@ def has_failed_for(last: LastDriverWork | None, driver: str, revision: str, sinc
 
     `since`: as of `counts`. What failed for another GPUDriver, of an equal spec even, this one may try again.
     """
-    is_about = last is not None and last.has_failed and (last.driver, last.revision) == (driver, revision)
-    return is_about and last is not None and counts(last.at, since)
+    if last is None or (last.driver, last.revision) != (driver, revision):
+        return False
+    return last.has_failed and counts(last.at, since)
 
 
 def ended(work: DriverWork, now: float, *, good: bool) -> LastDriverWork:

@@ -59,9 +59,8 @@ class Forgetting:
         self._forget((new or old or Node()).name)
 
     def _report_changed(self, old: Report | None, new: Report | None) -> None:
-        for report in (old, new):
-            if report is not None and report.is_agent_report:
-                self._forget(report.node)
+        for node in nodes_of_reports(old, new):
+            self._forget(node)
 
     def _inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
         self._forget((new or old or Node()).name)
@@ -70,21 +69,19 @@ class Forgetting:
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         same = old is not None and new is not None and card_of(old) == card_of(new)
-        for node in {one.status.node_name for one in (old, new) if one is not None and one.status.node_name}:
+        for node in nodes_of_cards(old, new):
             self._sources.roster.forget(node)
             if not same:
                 self._sources.decisions.node_changed(node)
 
     def _user_changed(self, old: UserPod | None, new: UserPod | None) -> None:
-        self._users_changed(pod for pod in (old, new) if pod is not None)
+        self._users_changed(nodes_of_users(old, new))
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        found = new or old
-        if found is not None:
-            self._users_changed(self._sources.caches.users.by(BY_CLAIM, found.key))
+        self._users_changed(nodes_of_claim(self._sources, new or old))
 
-    def _users_changed(self, pods: Iterable[UserPod]) -> None:
-        for node in {pod.node for pod in pods if pod.node}:
+    def _users_changed(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
             self._sources.roster.forget(node)
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
@@ -94,6 +91,26 @@ class Forgetting:
     def _forget(self, node: str) -> None:
         self._sources.decisions.node_changed(node)
         self._sources.roster.forget(node)
+
+
+def nodes_of_reports(*reports: Report | None) -> set[str]:
+    """The nodes of which these are the agents' reports."""
+    return {report.node for report in reports if report is not None and report.is_agent_report}
+
+
+def nodes_of_cards(*devices: GPUDevice | None) -> set[str]:
+    """The nodes that have these cards."""
+    return {one.status.node_name for one in devices if one is not None and one.status.node_name}
+
+
+def nodes_of_users(*pods: UserPod | None) -> set[str]:
+    """The nodes to which these pods are bound."""
+    return {pod.node for pod in pods if pod is not None and pod.node}
+
+
+def nodes_of_claim(sources: Sources, claim: ResourceClaim | None) -> set[str]:
+    """The nodes of the pods that use a claim."""
+    return nodes_of_users(*sources.caches.users.by(BY_CLAIM, claim.key)) if claim is not None else set()
 
 
 def is_another(old: GPUDriver | None, new: GPUDriver | None) -> bool:
