@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 from controllers.runtime import handshakes, metrics, scraping
 from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.readers import Access, Readers
-from controllers.runtime.scraping import Scraping
-from tests.kit.waiting import until
+from tests.runtime.metrics_port import open_port
 
 EACH, TOGETHER = Rate(burst=4, per_second=2), Rate(burst=10, per_second=4)
 
@@ -91,12 +89,7 @@ async def test_a_stranger_who_shakes_hands_without_end_is_not_answered_and_a_rea
     monkeypatch.setattr(Readers, "authorize", anybody)
     # As good as no rate: whatever time this machine takes, no more than the bursts shake hands.
     monkeypatch.setattr(scraping, "EACH", scraping.EACH._replace(per_second=1e-3))
-    client: Any = None
-    port = Scraping("x", client, text, host="127.0.0.1", port=0)
-    task = asyncio.create_task(port.run())
-    await until(lambda: port.port != 0 or task.done(), "it to serve")
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    port, task, tls = await open_port(text)
 
     def shakes_hands(source: str) -> bool:
         plain = socket.create_connection(("127.0.0.1", port.port), source_address=(source, 0))

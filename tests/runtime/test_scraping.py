@@ -24,9 +24,10 @@ from controllers.runtime.health import Health, add_ports
 from controllers.runtime.readers import Access, Readers
 from controllers.runtime.scraping import Scraping, open_ports
 from tests.kit.waiting import PATIENCE, until
+from tests.runtime.metrics_port import open_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from controllers.runtime.client import Client
@@ -196,19 +197,6 @@ async def test_a_port_that_somebody_has_is_taken_when_it_is_free(monkeypatch: py
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def open_to_anybody(
-    exposition: Callable[[], Awaitable[web.Response]],
-) -> tuple[Scraping, asyncio.Task[None], ssl.SSLContext]:
-    """A port that serves, the task that serves it, and what a client without its authority connects by."""
-    client: Any = None
-    port = Scraping("x", client, exposition, host="127.0.0.1", port=0)
-    task = asyncio.create_task(port.run())
-    await until(lambda: port.port != 0 or task.done(), "it to serve")
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    return port, task, tls
-
-
 async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is larger than what the kernel takes, and is read when more strangers have asked than are kept."""
     text = "x" * (16 << 20)
@@ -221,7 +209,7 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
 
     monkeypatch.setattr(Readers, "authorize", anybody)
     monkeypatch.setattr("controllers.runtime.listener.STEP_TIMEOUT", 60.0)  # who reads slowly is not what this is about
-    port, task, tls = await open_to_anybody(much)
+    port, task, tls = await open_port(much)
     reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\nConnection: close\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")
@@ -247,7 +235,7 @@ async def test_who_never_asks_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("nobody asks")
 
     monkeypatch.setattr(scraping, "KEEPALIVE", 0.3)
-    port, task, tls = await open_to_anybody(none)
+    port, task, tls = await open_port(none)
     reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls)
     async with asyncio.timeout(PATIENCE):
         assert await reader.read() == b""
