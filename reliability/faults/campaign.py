@@ -249,8 +249,10 @@ QUIET = runner.QUIET
 def workloads_of(only: str) -> list[str]:
     """The workloads that an expression over plans' names speaks of; all where it does not begin with some."""
     outside = re.sub(r"\([^()]*\)", "", only)  # an alternative out there may speak of any
+    before, slash, _ = only.partition("/")
     with suppress(re.error):
-        found = [name for name in all_workloads() if re.search(only.partition("/")[0], name)]
+        # What stands before a slash is the end of a workload's name: `driver/` does not speak of driver-roll.
+        found = [name for name in all_workloads() if re.search(f"(?:{before})$" if slash else before, name)]
         if found and "|" not in outside:
             return found
     return all_workloads()

@@ -37,13 +37,15 @@ async def vanish(actors: Actors) -> None:
 
 async def lost(actors: Actors) -> None:
     """A card that is in a pool falls off the bus, is kept as lost, and comes back."""
-    card = actors.cards(FIRST)[-1]
+    await actors.join(NEW)  # what a card has been through stays on record: it goes with its node
+    await actors.ready(NEW)
+    card = actors.cards(NEW)[-1]
     await actors.pool("keep")
     await actors.assign(card, "keep")
     await actors.offered("keep", 1)
-    await actors.breaks(FIRST, f"card-lost:{BIG}")
+    await actors.breaks(NEW, f"card-lost:{BIG}")
     await actors.until(lambda: state(actors, card) == "Faulted", lambda: state(actors, card))
-    await actors.breaks(FIRST, None)
+    await actors.breaks(NEW, None)
     await actors.until(lambda: state(actors, card) == "Assigned", lambda: state(actors, card))
     await actors.offered("keep", 1)
 

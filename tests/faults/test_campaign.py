@@ -283,6 +283,7 @@ def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, w
     [
         ("^gang$", ["gang"]),
         ("^(gang|limit)/kill", ["gang", "limit"]),
+        ("^(driver|pool)/", ["driver", "pool"]),
         ("kill-before/gpupool", None),
         ("(gang/kill|limit/hold)", None),
         ("^gang/kill|^limit/hold", None),
