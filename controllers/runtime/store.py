@@ -11,7 +11,9 @@ what it changed, can be done in portions, so that 80,000 objects stall no event 
 
 Read your own writes: `on_own_write` lays the object that a write returned over what the watch has
 told, until the watch reaches that resourceVersion. From then on only the watch counts: an
-object deleted in between does not come back, and one outside the watch's selectors goes.
+object deleted in between does not come back, and one outside the watch's selectors goes. But
+an object that the watch knows is never set back: where it has passed the version of our write and
+still has an older one, it lost an event, and a planner would have the same written again and again.
 Versions compare as integers, which the API server has always kept and promises since 1.35
 (KEP-5504).
 """
@@ -163,21 +165,25 @@ class Store(Generic[T]):
         self.advance(at)
 
     def advance(self, observed: int) -> None:
-        """Everything up to that version has been told: what we wrote before it and was not is gone."""
+        """Everything up to that version has been told: what we wrote before it and the watch does not know is gone."""
         self._observed = max(self._observed, observed)
         if self._offered:
             for key, (at, told) in list(self._offered.items()):
                 if at <= self._observed:
                     del self._offered[key]
-                    self._set(key, told)
+                    if told is None:
+                        self._set(key, None)
 
     def on_own_write(self, obj: T) -> None:
         """Take what one of our writes returned, unless the watch is already past it."""
         key, at, current = obj.key, version(obj), self._items.get(obj.key)
-        if at > self._observed and (current is None or at > version(current)):
-            told = self._offered[key][1] if key in self._offered else current
-            self._offered[key] = (at, told)
-            self._set(key, obj)
+        if current is not None and at <= version(current):
+            return
+        if at > self._observed:
+            self._offered[key] = (at, self._offered[key][1] if key in self._offered else current)
+        elif current is None:
+            return
+        self._set(key, obj)
 
     @property
     def observed(self) -> int:

@@ -3,7 +3,8 @@
 The server keeps a history of revisions, as etcd does. The watch tells it in order, as late as
 it likes, and forgets (410) at any time; our own writes are offered to the store when their
 answers come, before or after the watch tells of them. What the store holds must be, always:
-what the watch has told, with those of our writes laid over it that it has not reached.
+what the watch has told, with those of our writes laid over it that it has not reached, or
+of whose object it lost the change.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
@@ -48,6 +50,7 @@ class Server(RuleBasedStateMachine):
         self.told = 1000  # revision up to which the watch has told
         self.watched: dict[str, ConfigMap] = {}  # the state at that revision
         self.ours: dict[str, ConfigMap] = {}  # offered, and the watch is not there yet
+        self.has_lost = False  # a change, of which only a list tells
         self.store: Store[ConfigMap] = Store("ConfigMap")
         self.store.index("words", words)
         self.asked: set[str] = set()
@@ -122,14 +125,19 @@ class Server(RuleBasedStateMachine):
             return
         self.store.on_own_write(obj)
         current = self.ours.get(obj.name)
-        if version(obj) > self.told and (current is None or version(obj) > version(current)):
-            known = self.watched.get(obj.name)
-            if known is None or version(obj) > version(known):
-                self.ours[obj.name] = obj
+        known = self.watched.get(obj.name)
+        is_wanted = version(obj) > self.told or known is not None
+        if is_wanted and all(other is None or version(obj) > version(other) for other in (current, known)):
+            self.ours[obj.name] = obj
 
     def arrive(self, revision: int) -> None:
         self.told = max(self.told, revision)
-        self.ours = {name: obj for name, obj in self.ours.items() if version(obj) > self.told}
+        self.ours = {name: obj for name, obj in self.ours.items() if version(obj) > self.told or self.is_lost(obj)}
+
+    def is_lost(self, obj: ConfigMap) -> bool:
+        """Whether the watch knows an older version of what we wrote."""
+        known = self.watched.get(obj.name)
+        return known is not None and version(known) < version(obj)
 
     @precondition(lambda self: self.listing is None and self.telling is None)
     @precondition(lambda self: any(r > self.told for r, *_ in self.history))
@@ -141,6 +149,17 @@ class Server(RuleBasedStateMachine):
                 self.watched.pop(name, None)
             else:
                 self.watched[name] = obj
+            self.arrive(revision)
+
+    @precondition(lambda self: self.listing is None and self.telling is None)
+    @precondition(lambda self: any(r > self.told for r, *_ in self.history))
+    @rule()
+    def watch_loses_a_change(self) -> None:
+        """It may not; where it does, of what we write ourselves nothing is lost, and the next list brings the rest."""
+        revision, name, _, deleted = next(event for event in self.history if event[0] > self.told)
+        if not deleted and name in self.watched:
+            self.has_lost = True
+            self.store.advance(revision)
             self.arrive(revision)
 
     @precondition(lambda self: self.listing is None and self.telling is None)
@@ -261,12 +280,44 @@ class Server(RuleBasedStateMachine):
         for _, _, obj, deleted in [e for e in self.history if e[0] > self.told]:
             self.store.on_watch_event(obj, deleted=deleted)
         self.store.advance(self.revision)
+        if self.has_lost:
+            self.store.replace(list(self.objects.values()), self.revision)
         assert {item.key: item for item in self.store} == self.objects
         assert not self.store._offered
 
 
 Server.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 TestStore = Server.TestCase
+
+
+def _config(version_: int, value: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name="a", uid="u", resource_version=str(version_)), data={"v": value})
+
+
+@pytest.mark.parametrize("is_answer_first", [True, False])
+def test_what_we_wrote_is_not_set_back_where_the_watch_lost_it(*, is_answer_first: bool) -> None:
+    store: Store[ConfigMap] = Store("ConfigMap")
+    store.on_watch_event(_config(5, "before"))
+
+    if is_answer_first:
+        store.on_own_write(_config(7, "ours"))
+    store.advance(9)
+    if not is_answer_first:
+        store.on_own_write(_config(7, "ours"))
+    assert [item.data["v"] for item in store] == ["ours"]
+
+    store.on_watch_event(_config(10, "after"))
+    assert [item.data["v"] for item in store] == ["after"]
+
+
+def test_what_we_wrote_and_somebody_deleted_does_not_come_back() -> None:
+    store: Store[ConfigMap] = Store("ConfigMap")
+    store.on_watch_event(_config(5, "before"))
+    store.on_watch_event(_config(8, "ours"), deleted=True)
+
+    store.on_own_write(_config(7, "ours"))
+
+    assert not list(store)
 
 
 def test_a_handler_that_fails_does_not_keep_others_from_hearing() -> None:
