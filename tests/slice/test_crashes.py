@@ -113,14 +113,15 @@ async def test_a_quiet_cluster_writes_nothing(people: People) -> None:
         resources.CONFIGMAP,
     )
 
-    async def versions() -> list[tuple[str, str]]:
+    async def versions() -> dict[str, str]:
         import orjson
 
-        found = []
+        found = {}
         for resource in (*ours, resources.NODEFEATURE):
-            items = orjson.loads(await people.client.request("GET", resource.path()))["items"]
-            found += [(i["metadata"]["uid"], i["metadata"]["resourceVersion"]) for i in items]
-        return sorted(found)
+            for item in orjson.loads(await people.client.request("GET", resource.path()))["items"]:
+                meta = item["metadata"]
+                found[f"{resource.kind} {meta['name']} ({meta['uid']})"] = meta["resourceVersion"]
+        return found
 
     await at_rest(versions, "the cluster", 10)
     rests = await versions()
