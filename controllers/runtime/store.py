@@ -52,8 +52,8 @@ class Store(Generic[T]):
         self.served = True  # whether the API server has this kind at all
         self._items: dict[str, T] = {}
         self._observed = 0
-        # Our writes that the watch has not reached: their version, and what it has told instead.
-        self._offered: dict[str, tuple[int, T | None]] = {}
+        # Our writes that the watch has not reached: their version, and whether it knows such an object.
+        self._offered: dict[str, tuple[int, bool]] = {}
         self._indexes: dict[str, Index[T]] = {}
         # What `by` has answered, until an object under that value changes: a view of one key asks for many.
         self._found: dict[tuple[str, str], list[T]] = {}
@@ -128,7 +128,7 @@ class Store(Generic[T]):
         """
         set_back = observed < self._observed
         ours = {} if set_back else {key: at for key, (at, _) in self._offered.items() if at > observed}
-        self._offered = {key: (at, buffer.items.get(key)) for key, at in ours.items()}
+        self._offered = {key: (at, key in buffer.items) for key, at in ours.items()}
         self._observed = observed
         for key in ours:
             buffer.put(self._items[key])
@@ -153,34 +153,35 @@ class Store(Generic[T]):
 
     def on_watch_event(self, obj: T, *, deleted: bool = False) -> None:
         """Take an event of the watch; a DELETED event carries the version of the deletion."""
-        key, at, told = obj.key, version(obj), None if deleted else obj
+        key, at = obj.key, version(obj)
         offered = self._offered.get(key)
         if offered is not None and at < offered[0]:
-            self._offered[key] = (offered[0], told)
+            self._offered[key] = (offered[0], not deleted)
         else:
             self._offered.pop(key, None)
             current = self._items.get(key)
             if current is None or at >= version(current):
-                self._set(key, told)
+                self._set(key, None if deleted else obj)
         self.advance(at)
 
     def advance(self, observed: int) -> None:
         """Everything up to that version has been told: what we wrote before it and the watch does not know is gone."""
         self._observed = max(self._observed, observed)
         if self._offered:
-            for key, (at, told) in list(self._offered.items()):
+            for key, (at, is_known) in list(self._offered.items()):
                 if at <= self._observed:
                     del self._offered[key]
-                    if told is None:
+                    if not is_known:
                         self._set(key, None)
 
     def on_own_write(self, obj: T) -> None:
-        """Take what one of our writes returned, unless the watch is already past it."""
+        """Take what one of our writes returned, unless it is old, or the watch is past it and knows no such object."""
         key, at, current = obj.key, version(obj), self._items.get(obj.key)
         if current is not None and at <= version(current):
             return
         if at > self._observed:
-            self._offered[key] = (at, self._offered[key][1] if key in self._offered else current)
+            is_known = self._offered[key][1] if key in self._offered else current is not None
+            self._offered[key] = (at, is_known)
         elif current is None:
             return
         self._set(key, obj)
