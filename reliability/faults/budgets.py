@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reliability.faults import plans
+from reliability.faults.injections.process import JUMP
 from reliability.faults.processes import PACE
 from reliability.faults.run_record import Budget
 
@@ -49,6 +50,8 @@ def budget(plan: Plan) -> Budget:
     if plan.process == "webhook" or plan.fault in (*plans.REVIEWED, *plans.MENDED):
         # Taking a gate off asks the webhook; while it is away that fails, and is tried again.
         found = replace(found, releases=REFUSED.more)
+    if plan.fault == "clock-back" and plan.process == "gpupool":
+        found = replace(found, behind=JUMP)
     return replace(
         found,
         slack=found.slack * PACE,

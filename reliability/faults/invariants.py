@@ -1,7 +1,8 @@
 """What must hold on every revision, replayed from a trace (docs/dev/design.md, Invariants); each tells what does not.
 
 Pure: revisions and requests in, sentences out. `slack` is how long, in seconds, something may stand that a sweep is to
-end; `away` are times in which nobody was there to sweep (`standing`).
+end; `away` are times in which nobody was there to sweep (`standing`); `behind` is by how many seconds the clock may be
+behind of who reserves cards for the queue.
 """
 
 from __future__ import annotations
@@ -35,12 +36,18 @@ GUARDED = ("gpudevices", "gpunodeinventories", "gpupools", "gpudrivers", "nodes"
 
 
 def replay(
-    initial: Objects, history: Sequence[Revision], *, until: float, slack: float, away: Sequence[Span] = ()
+    initial: Objects,
+    history: Sequence[Revision],
+    *,
+    until: float,
+    slack: float,
+    away: Sequence[Span] = (),
+    behind: float = 0.0,
 ) -> Found:
     """Every invariant of state on every revision, in the order of versions. `until`: when the run ended, epoch."""
     state, found, generations = dict(initial), Found(), dict[tuple[str, str], int]()
     fence, excess, standing = Fence(), Excess(), EventualInvariants(slack, away)
-    queue, rollout, turns = QueueInvariants(slack, away), RolloutInvariants(slack), RuntimeTurns()
+    queue, rollout, turns = QueueInvariants(slack, away, behind), RolloutInvariants(slack), RuntimeTurns()
 
     def stands(at: float) -> Found:
         return standing.look(overdue(state) | unowned(state) | unsettled(state) | excess.look(state), at)

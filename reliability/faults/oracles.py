@@ -41,7 +41,12 @@ SWEEPER = "gpupool"
 def verdict(run: Run, reference: Reference | None, budget: Budget) -> Verdict:
     """All oracles; without a reference those that need none."""
     certain = invariants.replay(
-        run.initial, run.history, until=run.until, slack=budget.slack + budget.blind, away=united(run.away)
+        run.initial,
+        run.history,
+        until=run.until,
+        slack=budget.slack + budget.blind,
+        away=united(run.away),
+        behind=budget.behind,
     )
     certain += invariants.conditional(run.sent) + leader_election.one_leader(run.sent, run.ended, run.lease)
     certain += driver_invariants.cordons(run.sent) + evictions.wrong(run.sent, run.initial, run.history)

@@ -97,9 +97,12 @@ def tenants(state: Objects) -> Iterator[Tenant]:
 class QueueInvariants:
     """Looks at each revision before it is taken into the state; knows since when each pod waits for cards alone."""
 
-    def __init__(self, slack: float, away: Sequence[Span] = ()) -> None:
-        """`slack`: seconds in which nobody needs to have seen that a pod waits, beside those in `away` (epoch)."""
-        self._slack, self._away = slack, away
+    def __init__(self, slack: float, away: Sequence[Span] = (), behind: float = 0.0) -> None:
+        """`slack`: seconds in which nobody needs to have seen that a pod waits, beside those in `away` (epoch).
+
+        `behind`: seconds by which the clock may be behind that dates reservations.
+        """
+        self._slack, self._away, self._behind = slack, away, behind
         self._since: dict[str, float] = {}
 
     def look(self, state: Objects, revision: Revision) -> list[str]:
@@ -129,7 +132,8 @@ class QueueInvariants:
         slots, cards = Counter[str](), set[str]()
         for status in _cards(state, pod.pool):
             for held in status.get("reservations", ()):
-                if held["requestID"] == pod.request and seconds(held["expiresAt"]) + self._slack >= at:
+                ends = seconds(held["expiresAt"]) + self._behind
+                if held["requestID"] == pod.request and ends + self._slack >= at:
                     slots[status.get("nodeName", "")] += held["slots"]
                     cards.add(status.get("inventoryID", ""))
         if max(slots.values(), default=0) < pod.units:

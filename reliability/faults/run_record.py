@@ -31,6 +31,8 @@ class Budget:
     """For which something may stand that a sweep is to end, while somebody is there to sweep."""
     blind: float = 0.0
     """For which the fault itself keeps a process that is there from seeing or doing."""
+    behind: float = 0.0
+    """By which the clock may be behind of who reserves cards for the queue: its reservations end as much too early."""
     recovery: float = 5.0
     """By which the story and its rest may take longer than the reference's."""
     ends: bool = False

@@ -40,6 +40,7 @@ def told(
     until: float = NOW,
     away: tuple[tuple[float, float], ...] = (),
     initial: tuple[tuple[str, dict[str, Any]], ...] = (),
+    behind: float = 0.0,
 ) -> list[str]:
     """What replay says of revisions: (kind, object, seconds after NOW); a kind that begins with - is a deletion."""
     history = []
@@ -48,7 +49,7 @@ def told(
         type_ = "DELETED" if kind.startswith("-") else "MODIFIED"
         history.append(Revision(version, NOW + after, type_, key, obj))
     start: Objects = {key_of(kind, obj): obj for kind, obj in initial}
-    return invariants.replay(start, history, until=until, slack=SLACK, away=away)
+    return invariants.replay(start, history, until=until, slack=SLACK, away=away, behind=behind)
 
 
 def test_a_card_that_another_pools_plugin_publishes_is_told() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from controllers.api import names
 from reliability.faults import oracles, plans, write_counts
 from reliability.faults.budgets import BY_FAULT, budget
+from reliability.faults.injections.process import JUMP
 from reliability.faults.machine import Given
 from reliability.faults.plans import Plan
 from reliability.faults.process_proxy import Sent
@@ -182,6 +183,12 @@ def test_a_process_that_ends_by_itself_fails_unless_it_may_lose_its_lease() -> N
 def test_each_fault_has_its_due() -> None:
     assert set(BY_FAULT) == {*plans.FAULTS} - {plans.REFERENCE}
     assert all(found.slack == Budget().slack for found in BY_FAULT.values())
+
+
+def test_only_a_clock_that_dates_reservations_and_is_behind_makes_them_end_early() -> None:
+    assert budget(Plan.parse("pairs/clock-back/gpupool@2")).behind == JUMP
+    others = ("pairs/clock-forth/gpupool@2", "pairs/clock-back/bootstrap@2", "pairs/stopped/gpupool@2")
+    assert not any(budget(Plan.parse(name)).behind for name in others)
 
 
 def test_nobody_is_there_to_sweep_from_a_kill_to_the_next_renewal() -> None:

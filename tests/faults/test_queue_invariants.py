@@ -62,6 +62,17 @@ def test_a_pod_goes_on_when_all_its_cards_are_reserved_on_one_node() -> None:
     assert "{'n': 1, 'm': 1} of 2 slots" in told(waits, first, elsewhere, goes)[0]
 
 
+def test_a_reservation_that_a_clock_behind_has_dated_counts_as_its_writer_meant_it() -> None:
+    over = [{**one, "expiresAt": stamp(NOW - 600 + SLACK)} for one in reserved("a")]
+    steps = [("Pod", pod("a", OURS), 0.0), ("GPUDevice", card(reservations=over), 0.5)]
+    goes = ("Pod", pod("a", devices="n-1"), 1.0)
+
+    assert "{} of 1 slots" in told(*steps, goes)[0]
+    assert not told(*steps, goes, behind=600)
+    assert "{} of 1 slots" in told(steps[0], goes, behind=600)[0]
+    assert "{} of 1 slots" in told(*steps, goes, behind=500)[0]
+
+
 def test_a_pod_goes_on_without_cards_where_its_pool_asks_an_autoscaler() -> None:
     waits, goes = ("Pod", pod("a", OURS), 0.0), ("Pod", pod("a"), 1.0)
 
