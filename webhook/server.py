@@ -129,6 +129,10 @@ class Server:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:
             return _refused(408, f"the body was not there, or larger ones were before it, for {READ_DEADLINE:g} s")
+        except OSError as error:  # a TimeoutError is one, too
+            # The API server gives a review up where its own caller has gone. Nobody reads this answer.
+            log.info("the connection ended before the review was there", why=str(error))
+            return web.Response(status=400)
         except web.RequestPayloadError:
             request.content.feed_eof()  # nothing of it can be read: the server would try, and fail once more
             return _refused(400, "the body is not packed as its header Content-Encoding says; send it as it is")

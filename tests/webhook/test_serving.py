@@ -20,7 +20,7 @@ from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 from webhook import metrics
 from webhook.certificate_controller import CertificateController
 from webhook.certificate_stores import CertificateStores, keyring_of, secret_data
@@ -175,6 +175,33 @@ async def test_a_body_that_cannot_be_unpacked_gets_a_sentence(
     assert b"gpu-admission-webhook: the body is not packed as its header Content-Encoding says" in rest
     assert refused.get() - before == 1
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_review_that_is_given_up_amid_its_body_leaves_no_stack_trace(
+    port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the API server does it: whoever was taking a gate off was killed."""
+    reviews, review = list[str](), port.server._review
+
+    async def watched(request: Any) -> Any:
+        reviews.append("begun")
+        try:
+            return await review(request)
+        finally:
+            reviews.append("over")
+
+    monkeypatch.setattr(port.server, "_review", watched)
+    tls = ssl.create_default_context(cadata=GOOD.bundle)
+    _, writer = await asyncio.open_connection("127.0.0.1", port.server.port, ssl=tls, server_hostname="localhost")
+    writer.write(b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+    await until(lambda: reviews == ["begun"], "the body to be read")
+    writer.transport.abort()
+    await until(lambda: reviews == ["begun", "over"], "the review to end")
+
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+    port.server.close_connections(away=True)  # it answers, and ends the connection
+    first, _ = await sent(port, "gzip", gzip.compress(BODY))
+    assert b" 200 " in first
 
 
 @pytest.mark.parametrize(("packed", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
