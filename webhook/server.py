@@ -129,7 +129,7 @@ class Server:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:
             return _refused(408, f"the body was not there, or larger ones were before it, for {READ_DEADLINE:g} s")
-        except OSError as error:  # a TimeoutError is one, too
+        except OSError as error:  # what ended the connection, but for TimeoutError, which is one and has its own answer
             # The API server gives a review up where its own caller has gone. Nobody reads this answer.
             log.info("the connection ended before the review was there", why=str(error))
             return web.Response(status=400)
