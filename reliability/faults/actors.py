@@ -297,11 +297,13 @@ class Actors:
         """So many cards of a node are on record."""
         await self.until(lambda: len(self.cards(node)) == count, lambda: self.cards(node))
 
-    async def forgotten(self, node: str) -> None:
-        """Nothing of a node is on record."""
-        await self.until(
-            lambda: not self.cards(node) and self._view.inventories.get(node) is None, lambda: self.cards(node)
-        )
+    async def forgotten(self, node: str, *, kept: int = 0) -> None:
+        """Nothing of a node is on record but so many cards of which a person said something."""
+
+        def is_so() -> bool:
+            return len(self.cards(node)) == kept and self._view.inventories.get(node) is None
+
+        await self.until(is_so, lambda: (self.cards(node), self._view.inventories.get(node)))
 
     async def undeployed(self) -> None:
         """Nothing of ours is there for nodes but the agent that tells of cards; no pool has a list of its own."""

@@ -70,7 +70,7 @@ async def again(actors: Actors) -> None:
     await actors.assign(actors.cards(NEW)[0], "kept")
     await actors.offered("kept", 1)
     await actors.leave(NEW)
-    await actors.recorded(NEW, 1)
+    await actors.forgotten(NEW, kept=1)
     await actors.capacity("kept", 0, 0, 0)
     await actors.join(NEW)
     await actors.recorded(NEW, 2)

@@ -19,9 +19,12 @@ SHOWN = 12
 """Sentences of one oracle that are told."""
 UNCHANGED = "Unchanged by "
 """Begins the key of writes that left their object as it was."""
-CONFLICT = 409
+APART = {409: "Conflicts", 404: "NotFound"}
+"""How the keys of attempts begin that wrote nothing, by the answer's status: others wrote the object, or it is gone."""
 CONFLICTS = 10
 """Attempts at one object that may meet others' writes, beside the reference's: more is a loop."""
+NOT_FOUND = 12
+"""Attempts at an object that is gone, by who is kept from seeing so: after 5 ms, 10 ms, 20 ms, … that many in 10 s."""
 
 
 RELEASES = "gpupool patch pods/"
@@ -31,11 +34,11 @@ RELEASES = "gpupool patch pods/"
 def tally(run: Run) -> Counter[str]:
     """How often each process wrote each object, by verb, where attempts count; and how many Events each sent.
 
-    Attempts that met another's write are counted apart: when several write one object at once, how many is luck.
+    Attempts that met another's write, or an object that is gone, are counted apart: how many there are is luck.
     """
     found = Counter(
-        f"Conflicts of {one.process} over {one.about}"
-        if one.status == CONFLICT
+        f"{APART[one.status]} of {one.process} over {one.about}"
+        if one.status in APART
         else f"{one.process} {one.verb} {one.about}"
         for one in run.sent
         if one.resource not in ("leases", "events")
@@ -82,13 +85,22 @@ def _more(run: Run, reference: Reference, budget: Budget) -> Iterator[tuple[str,
     for key, count in reference.writes.items():
         most[_kind(key)] = max(most[_kind(key)], count)
     for key, count in sorted(tally(run).items()):
-        more = budget.events if key.startswith("Events") else CONFLICTS if key.startswith("Conflicts") else budget.more
-        more = max(more, budget.releases) if key.startswith(RELEASES) else more
-        usual = reference.writes[key]
+        more, usual = _due(key, budget), reference.writes[key]
         if reference.hasty and most[_kind(key)]:
-            usual = most[_kind(key)] + (0 if key.startswith(("Events", "Conflicts")) else PASSED_OVER)
+            usual = most[_kind(key)] + (0 if key.startswith(("Events", *APART.values())) else PASSED_OVER)
         if count > usual + reference.spread[key] + more:
             yield key, f"{key}: written {count} times, {usual} in the reference, {more} more are due"
+
+
+def _due(key: str, budget: Budget) -> int:
+    """How much more than in the reference a fault with this budget excuses of a key of `tally`."""
+    if key.startswith("Events"):
+        return budget.events
+    if key.startswith(APART[409]):
+        return CONFLICTS
+    if key.startswith(APART[404]) and budget.blind:
+        return max(budget.more, NOT_FOUND)
+    return max(budget.more, budget.releases) if key.startswith(RELEASES) else budget.more
 
 
 def few(found: list[Any]) -> list[str]:

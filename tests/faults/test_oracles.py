@@ -117,6 +117,21 @@ def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails(
     assert sentence.startswith("Conflicts of gpupool over configmaps/x: written 11 times")
 
 
+def test_attempts_at_what_is_gone_are_excused_to_who_cannot_see_so_and_are_no_loop() -> None:
+    lost = replace(write("x"), status=404)
+
+    def found(count: int, fault: str) -> list[str]:
+        run = replace(GOOD, sent=[*GOOD.sent, *[lost] * count])
+        return list(oracles.verdict(run, REFERENCE, budget(Plan.parse(fault))).failures)
+
+    deaf, seeing = "pool/half-open/gpupool@2", "pool/kill-after/gpupool:create:x#1"
+    assert found(write_counts.NOT_FOUND, deaf) == []
+    (sentence,) = found(write_counts.NOT_FOUND + 1, deaf)
+    assert sentence.startswith("NotFound of gpupool over configmaps/x: written 13 times")
+    assert found(budget(Plan.parse(seeing)).more, seeing) == []
+    assert found(write_counts.NOT_FOUND, seeing)
+
+
 def test_a_storm_of_events_fails() -> None:
     def events(count: int) -> list[Revision]:
         said = {"metadata": {"name": "e", "uid": "u"}, "reportingController": names.MANAGER_POOL}
