@@ -50,6 +50,9 @@ def budget(plan: Plan) -> Budget:
     if plan.process == "webhook" or plan.fault in (*plans.REVIEWED, *plans.MENDED):
         # Taking a gate off asks the webhook; while it is away that fails, and is tried again.
         found = replace(found, releases=REFUSED.more)
+    if found.blind:
+        # Who does not see that an object is gone tries to write it as one does whose writes are refused.
+        found = replace(found, not_found=REFUSED.more)
     if plan.fault == "clock-back" and plan.process == "gpupool":
         found = replace(found, behind=JUMP)
     return replace(

@@ -25,6 +25,8 @@ class Budget:
     """Writes of one object beside those of the reference."""
     releases: int = 0
     """Releases of one pod from its queue beside that."""
+    not_found: int = 0
+    """Attempts at one object that is gone beside the reference's; as many as writes at the least."""
     events: int = 4
     """Events of one process beside those of the reference."""
     slack: float = 2.0

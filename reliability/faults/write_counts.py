@@ -19,12 +19,12 @@ SHOWN = 12
 """Sentences of one oracle that are told."""
 UNCHANGED = "Unchanged by "
 """Begins the key of writes that left their object as it was."""
-APART = {409: "Conflicts", 404: "NotFound"}
-"""How the keys of attempts begin that wrote nothing, by the answer's status: others wrote the object, or it is gone."""
+CONFLICT, NOT_FOUND = "Conflicts of ", "NotFound of "
+"""Begin the keys of attempts that met another's write, and of those at an object that is gone."""
+APART = {409: CONFLICT, 404: NOT_FOUND}
+"""The same by the answer's status."""
 CONFLICTS = 10
 """Attempts at one object that may meet others' writes, beside the reference's: more is a loop."""
-NOT_FOUND = 12
-"""Attempts at an object that is gone, by who is kept from seeing so: after 5 ms, 10 ms, 20 ms, … that many in 10 s."""
 
 
 RELEASES = "gpupool patch pods/"
@@ -37,7 +37,7 @@ def tally(run: Run) -> Counter[str]:
     Attempts that met another's write, or an object that is gone, are counted apart: how many there are is luck.
     """
     found = Counter(
-        f"{APART[one.status]} of {one.process} over {one.about}"
+        f"{APART[one.status]}{one.process} over {one.about}"
         if one.status in APART
         else f"{one.process} {one.verb} {one.about}"
         for one in run.sent
@@ -96,10 +96,10 @@ def _due(key: str, budget: Budget) -> int:
     """How much more than in the reference a fault with this budget excuses of a key of `tally`."""
     if key.startswith("Events"):
         return budget.events
-    if key.startswith(APART[409]):
+    if key.startswith(CONFLICT):
         return CONFLICTS
-    if key.startswith(APART[404]) and budget.blind:
-        return max(budget.more, NOT_FOUND)
+    if key.startswith(NOT_FOUND):
+        return max(budget.more, budget.not_found)
     return max(budget.more, budget.releases) if key.startswith(RELEASES) else budget.more
 
 

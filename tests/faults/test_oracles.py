@@ -8,7 +8,7 @@ from typing import Any
 
 from controllers.api import names
 from reliability.faults import oracles, plans, write_counts
-from reliability.faults.budgets import BY_FAULT, budget
+from reliability.faults.budgets import BY_FAULT, REFUSED, budget
 from reliability.faults.injections.process import JUMP
 from reliability.faults.machine import Given
 from reliability.faults.plans import Plan
@@ -125,11 +125,11 @@ def test_attempts_at_what_is_gone_are_excused_to_who_cannot_see_so_and_are_no_lo
         return list(oracles.verdict(run, REFERENCE, budget(Plan.parse(fault))).failures)
 
     deaf, seeing = "pool/half-open/gpupool@2", "pool/kill-after/gpupool:create:x#1"
-    assert found(write_counts.NOT_FOUND, deaf) == []
-    (sentence,) = found(write_counts.NOT_FOUND + 1, deaf)
+    assert found(REFUSED.more, deaf) == []
+    (sentence,) = found(REFUSED.more + 1, deaf)
     assert sentence.startswith("NotFound of gpupool over configmaps/x: written 13 times")
     assert found(budget(Plan.parse(seeing)).more, seeing) == []
-    assert found(write_counts.NOT_FOUND, seeing)
+    assert found(REFUSED.more, seeing)
 
 
 def test_a_storm_of_events_fails() -> None:
